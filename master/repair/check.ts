@@ -23,11 +23,9 @@ import {
   current,
   freePages,
   type Meta,
+  pageBytes,
   StoreFile,
   type Tree,
-  tableName,
-  treeAt,
-  treeBytes,
   type Walk,
 } from './pages.ts';
 import { SeenCheck, type SummedCrawl } from './seen-check.ts';
@@ -78,11 +76,7 @@ function check(file: StoreFile): void {
   const used = new Uint8Array(meta.end);
   const read = (tree: Tree, take: Take, isNumeric = false) =>
     file.read({ tree, meta, used, take, onDamage, isNumeric });
-  const trees = new Map<string, Tree>();
-  read(meta.main, (keys, keyAt, keyBytes, values, valueAt, valueBytes) => {
-    if (valueBytes !== treeBytes) onDamage('a table has no root');
-    trees.set(tableName(keys.subarray(keyAt, keyAt + keyBytes)), treeAt(values, valueAt));
-  });
+  const trees = file.tables({ meta, used, onDamage });
   const tableOf = (name: Table, take?: (key: Buffer, value: Buffer) => void) => {
     const tree = trees.get(name);
     trees.delete(name);
@@ -135,8 +129,8 @@ function metaOf(file: StoreFile): Meta {
   if (meta.main.root === undefined && other.main.root !== undefined) {
     throw new Damage('a meta page is damaged');
   }
-  if (!(meta.end * 4096 <= file.bytes)) {
-    throw new Damage(`it has ${file.bytes} bytes instead of ${meta.end * 4096}`);
+  if (!(meta.end * pageBytes <= file.bytes)) {
+    throw new Damage(`it has ${file.bytes} bytes instead of ${meta.end * pageBytes}`);
   }
   return meta;
 }

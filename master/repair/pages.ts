@@ -59,7 +59,7 @@ const looseFlags = 0xc000;
 const bigNode = 1;
 const treeNode = 2;
 const depthMax = 32;
-/** Of a large value, as far as `valuesOf` follows it. */
+/** Of a large value, as far as `valuePagesOf` follows it. */
 const valuePagesMax = 16;
 const chunkBytes = 1 << 20;
 
@@ -78,6 +78,20 @@ export class StoreFile {
   /** Returns the two meta pages; undefined for an invalid one. */
   metas(): readonly [Meta | undefined, Meta | undefined] {
     return [this.#meta(0), this.#meta(1)];
+  }
+
+  /** Returns the tree of each table. */
+  tables({ meta, used, onDamage }: Pick<Reading, 'meta' | 'used' | 'onDamage'>): Map<string, Tree> {
+    const trees = new Map<string, Tree>();
+    this.read({
+      ...{ tree: meta.main, meta, used, onDamage },
+      take: (keys, keyAt, keyBytes, values, valueAt, valueBytes) => {
+        const name = tableName(keys.subarray(keyAt, keyAt + keyBytes));
+        if (valueBytes !== treeBytes) onDamage('a table has no root');
+        else trees.set(name, treeAt(values, valueAt));
+      },
+    });
+    return trees;
   }
 
   /** Reads the rows of a tree in the order of their keys. */
@@ -302,7 +316,7 @@ export function current(a: Meta, b: Meta): Meta {
 }
 
 /** Returns the tree that a row of the main tree describes. */
-export function treeAt(bytes: Buffer, at: number): Tree {
+function treeAt(bytes: Buffer, at: number): Tree {
   const root = bytes.readBigUInt64LE(at + 40);
   return {
     depth: bytes.readUInt16LE(at + 6),
@@ -337,19 +351,8 @@ export function freePages(value: Buffer): number[] | undefined {
   return pages;
 }
 
-function endWalk({ tree, rows, onDamage }: Walk): void {
-  if (rows !== tree.entries && tree.root !== undefined) {
-    onDamage(`a table has ${rows} rows instead of ${tree.entries}`);
-  }
-}
-
-function unusable(number: number, { meta, used }: Walk): string | undefined {
-  if (!isUsable(number, meta)) return 'it is out of bounds';
-  return used[number] === 1 ? 'it is used twice' : undefined;
-}
-
 /** Returns the children of a page of a tree; none, if it is no branch. */
-export function childrenOf(page: Buffer, number: number, meta: Meta): number[] {
+export function childPagesOf(page: Buffer, number: number, meta: Meta): number[] {
   if (wrongWith(page, number, branchFlag, meta) !== undefined) return [];
   const count = page.readUInt16LE(20) >> 1;
   const children = Array.from({ length: count }, (_, i) => page.readUIntLE(nodeAt(page, i), 6));
@@ -357,7 +360,7 @@ export function childrenOf(page: Buffer, number: number, meta: Meta): number[] {
 }
 
 /** Returns the pages of the large values of a leaf, by their keys; none, if it is no leaf. */
-export function valuesOf(
+export function valuePagesOf(
   page: Buffer,
   number: number,
   meta: Meta,
@@ -375,6 +378,17 @@ export function valuesOf(
     for (let one = 0; one < Math.min(count, valuePagesMax); one++) found.push(first + one);
   }
   return found.filter((one) => isUsable(one, meta));
+}
+
+function endWalk({ tree, rows, onDamage }: Walk): void {
+  if (rows !== tree.entries && tree.root !== undefined) {
+    onDamage(`a table has ${rows} rows instead of ${tree.entries}`);
+  }
+}
+
+function unusable(number: number, { meta, used }: Walk): string | undefined {
+  if (!isUsable(number, meta)) return 'it is out of bounds';
+  return used[number] === 1 ? 'it is used twice' : undefined;
 }
 
 function isUsable(number: number, { end }: Meta): boolean {

@@ -13,14 +13,13 @@ import type { Logger } from '../../shared/log.ts';
 import { parseRunKey } from '../store/runs.ts';
 import type { Table } from '../store/store.ts';
 import {
-  childrenOf,
+  childPagesOf,
   current,
   type Meta,
   pageBytes,
   StoreFile,
-  tableName,
-  treeAt,
-  valuesOf,
+  type Tree,
+  valuePagesOf,
 } from './pages.ts';
 
 /** Reads on the way at once: a busy master comes back to each after some ms only. */
@@ -79,21 +78,21 @@ export class ReadAhead {
 
 /** Resolves with the bytes that were read. Rejects with an error of the file system. */
 export async function readAhead(path: string, table: Table, reading: Reading): Promise<number> {
-  const start = startOf(path, table);
-  if (start === undefined) return 0;
+  const found = treeOf(path, table);
+  if (found?.tree.root === undefined) return 0;
+  const { meta, tree } = found;
   const reader = new Reader(await open(path), reading);
   try {
-    const { meta, root } = start;
     let level = new PageSet(meta.end);
-    level.add(root);
-    for (let depth = start.depth; depth >= 1; depth--) {
+    level.add(found.tree.root);
+    for (let { depth } = tree; depth >= 1; depth--) {
       const below = new PageSet(meta.end);
       await reader.read(level, (page, number) => {
-        const found =
+        const pages =
           depth > 1
-            ? childrenOf(page, number, meta)
-            : valuesOf(page, number, meta, reading.isWanted);
-        for (const one of found) below.add(one);
+            ? childPagesOf(page, number, meta)
+            : valuePagesOf(page, number, meta, reading.isWanted);
+        for (const one of pages) below.add(one);
       });
       level = below;
     }
@@ -105,28 +104,19 @@ export async function readAhead(path: string, table: Table, reading: Reading): P
   }
 }
 
-/** Undefined: the table is empty, or a commit is being written at this moment. */
-function startOf(
+/** Undefined: there is no such table, or a commit is being written at this moment. */
+function treeOf(
   path: string,
   table: Table,
-): { readonly meta: Meta; readonly root: number; readonly depth: number } | undefined {
+): { readonly meta: Meta; readonly tree: Tree } | undefined {
   const file = new StoreFile(path);
   try {
     const [a, b] = file.metas();
     if (a === undefined || b === undefined) return undefined;
     const meta = current(a, b);
-    let tree = meta.free;
-    let isFound = false;
-    file.read({
-      ...{ tree: meta.main, meta, used: new Uint8Array(meta.end), onDamage: () => {} },
-      take: (keys, keyAt, keyBytes, values, valueAt) => {
-        if (tableName(keys.subarray(keyAt, keyAt + keyBytes)) !== table) return;
-        tree = treeAt(values, valueAt);
-        isFound = true;
-      },
-    });
-    const { root, depth } = tree;
-    return isFound && root !== undefined ? { meta, root, depth } : undefined;
+    const used = new Uint8Array(meta.end);
+    const tree = file.tables({ meta, used, onDamage: () => {} }).get(table);
+    return tree && { meta, tree };
   } finally {
     file.close();
   }

@@ -6,7 +6,7 @@
 
 import { type Table, tables } from '../store/store.ts';
 import { hasSum, isSound, sumBytes } from '../store/sums.ts';
-import { type Meta, StoreFile, type Tree, tableName, treeAt, treeBytes } from './pages.ts';
+import { type Meta, pageBytes, StoreFile, type Tree } from './pages.ts';
 
 export type Salvaged = {
   /** Rows that were read. */
@@ -65,7 +65,7 @@ export class Salvage {
 
   /** Bytes in use, at most. */
   get bytes(): number {
-    return Math.max(0, ...this.#metas.map(({ end }) => end * 4096));
+    return Math.max(0, ...this.#metas.map(({ end }) => end * pageBytes));
   }
 
   /** Passes the readable rows of a table to `take`. */
@@ -84,7 +84,7 @@ export class Salvage {
   }
 
   get #pages(): number {
-    return Math.floor(this.#file.bytes / 4096);
+    return Math.floor(this.#file.bytes / pageBytes);
   }
 
   #read(index: number, table: Table, take: TakeRow): Salvaged {
@@ -121,17 +121,7 @@ export class Salvage {
   }
 
   #rootsOf(meta: Meta): Map<string, Tree> {
-    const roots = new Map<string, Tree>();
-    this.#file.read({
-      tree: meta.main,
-      meta,
-      used: new Uint8Array(meta.end),
-      onDamage: () => {},
-      take: (keys, keyAt, keyBytes, values, valueAt, valueBytes) => {
-        if (valueBytes !== treeBytes) return;
-        roots.set(tableName(keys.subarray(keyAt, keyAt + keyBytes)), treeAt(values, valueAt));
-      },
-    });
-    return roots;
+    const used = new Uint8Array(meta.end);
+    return this.#file.tables({ meta, used, onDamage: () => {} });
   }
 }

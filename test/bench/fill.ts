@@ -1,8 +1,9 @@
 /**
  * `fill`: a store that grows from nothing: new URLs, the same at 80 % of that rate, then known ones;
  * starts after a kill, with the page cache warm and cold, and after an orderly end; known ones again
- * after an orderly end with the page cache cold; what each table takes, also when it is compacted. Each figure stands beside its bar, where it has one. What the
- * device writes is counted at the device: nothing else should write to it.
+ * after an orderly end with the page cache cold; what each table takes, also when it is compacted.
+ * Each figure stands beside its bar, where it has one. What the device writes is counted at the
+ * device: nothing else should write to it.
  *
  * BENCH_FILL is the number of URLs (default 6,000,000), BENCH_HOSTS that of their hosts (100), and
  * BENCH_FOLDER a folder on the device that is measured (default: the system's temporary one).
@@ -63,9 +64,9 @@ export async function fill(): Promise<void> {
   const known = { first, knownFrom: 0, known: 1, recent: 0.5, hosts, seconds: knownSeconds };
   done += atPace.reports + (await step(cluster, master, 'known', known)).reports;
   const store = storeFile(join(cluster.data, 'store'));
-  const start = async (after: string, bars = '') => {
+  const start = async (after: string, bars = '', preloads: NodeJS.ProcessEnv = {}) => {
     const began = performance.now();
-    master = await cluster.master([], { env });
+    master = await cluster.master([], { env: preloads });
     say(`  start after ${after}: ${((performance.now() - began) / 1000).toFixed(2)} s${bars}`);
   };
   const bars = ' (bar: 5 at 10 M, 40 at 100 M)';
@@ -77,7 +78,7 @@ export async function fill(): Promise<void> {
   await start('an orderly end');
   await master.kill('SIGTERM');
   if (isDropped(store)) {
-    await start('an orderly end, page cache cold');
+    await start('an orderly end, page cache cold', '', env);
     for (const name of ['known, at once', 'known, then']) {
       done += (await step(cluster, master, name, known)).reports;
     }

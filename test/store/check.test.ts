@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { checkStore } from '../../master/repair/check.ts';
 import { leafCheckWasm } from '../../master/repair/leaf-check-wasm.ts';
-import { current, StoreFile, type Tree, tableName, treeAt } from '../../master/repair/pages.ts';
+import { current, StoreFile, type Tree } from '../../master/repair/pages.ts';
 import { openLmdbStore, storeFile } from '../../master/store/lmdb.ts';
 import { commitKey, formatKey, formatVersion } from '../../master/store/records.ts';
 import type { Change } from '../../master/store/store.ts';
@@ -55,15 +55,7 @@ async function sound(t: TestContext): Promise<Sound & { path: string }> {
   const [a, b] = file.metas();
   assert.ok(a && b);
   const meta = current(a, b);
-  const trees = new Map<string, Tree>();
-  file.read({
-    tree: meta.main,
-    meta,
-    used: new Uint8Array(meta.end),
-    onDamage: assert.fail,
-    take: (keys, at, length, values, valueAt) =>
-      trees.set(tableName(keys.subarray(at, at + length)), treeAt(values, valueAt)),
-  });
+  const trees = file.tables({ meta, used: new Uint8Array(meta.end), onDamage: assert.fail });
   file.close();
   // Not the nothing behind it.
   const bytes = Buffer.from(readFileSync(path).subarray(0, meta.end * pageBytes));

@@ -13,13 +13,13 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
+import { pageBytes } from '../../master/repair/pages.ts';
 import { readAhead } from '../../master/repair/read-ahead.ts';
 import { openLmdbStore, storeFile } from '../../master/store/lmdb.ts';
 import { parseRunKey, runKey } from '../../master/store/runs.ts';
 import type { Change, Table } from '../../master/store/store.ts';
 import { randomUint32s } from '../support/random.ts';
 
-const pageBytes = 4096;
 /** Of a row: a page each, as those of a run. */
 const rowBytes = 3584;
 const all = {
@@ -28,7 +28,7 @@ const all = {
   signal: new AbortController().signal,
 };
 
-/** Rows in pages of their own: some of `runs`, as many of `buried`, and so on. */
+/** In each batch so many rows of `runs`, and as many of `buried`, each in a page of its own. */
 async function storeOf(t: TestContext, batches: number, rows: number): Promise<string> {
   const folder = mkdtempSync(join(tmpdir(), 'orbweaver-'));
   t.after(() => rmSync(folder, { recursive: true }));
@@ -45,9 +45,10 @@ async function storeOf(t: TestContext, batches: number, rows: number): Promise<s
   return storeFile(folder);
 }
 
-/** Returns how many bytes of a file are in the page cache. */
-function cachedBytes(path: string): number {
-  const { stdout, stderr } = spawnSync('fincore', ['-n', '-b', '-o', 'RES', path]);
+/** Returns how many bytes of a file are in the page cache; undefined: nothing here says so. */
+function cachedBytes(path: string): number | undefined {
+  const { stdout, stderr, error } = spawnSync('fincore', ['-n', '-b', '-o', 'RES', path]);
+  if (error !== undefined) return undefined;
   assert.match(stdout.toString(), /^\s*\d+\s*$/, stderr.toString());
   return Number(stdout);
 }
@@ -56,14 +57,15 @@ test('all rows of the table are in the page cache then, and little else is read'
   const path = await storeOf(t, 4, 2_000);
   spawnSync('sync', [path]);
   spawnSync('dd', [`if=${path}`, 'iflag=nocache', 'count=0']);
-  if (cachedBytes(path) > 0) return t.skip('files of this file system are in memory');
+  // A file system may lie in memory.
+  const isCold = cachedBytes(path) === 0;
   const bytes = await readAhead(path, 'runs', all);
-  const cached = cachedBytes(path);
+  const cached = cachedBytes(path) ?? 0;
   const wanted = 4 * 2_000 * pageBytes;
   const fileBytes = readFileSync(path).length;
   t.diagnostic(`${bytes} bytes read, ${wanted} of rows, the file has ${fileBytes}`);
   assert.ok(bytes >= wanted && bytes < wanted * 1.2, `${bytes} bytes read for ${wanted}`);
-  assert.ok(cached >= wanted, `${cached} bytes are in memory`);
+  if (isCold) assert.ok(cached >= wanted, `${cached} bytes are in memory`);
   assert.ok(fileBytes > wanted * 2);
 });
 
