@@ -54,7 +54,6 @@ import {
 } from './refusals.ts';
 import { Backups } from './repair/backup.ts';
 import { closeStore, openStore } from './repair/open-store.ts';
-import { ReadAhead } from './repair/read-ahead.ts';
 import { Schedules } from './schedules.ts';
 import { ResultStream } from './sinks/result-events.ts';
 import { ResultQueue } from './sinks/result-queue.ts';
@@ -106,7 +105,6 @@ export class Master implements Leaver, SlavesMaster {
   readonly #rates = new Rates();
   readonly #seedLookup = new SeedLookup();
   readonly #memory: MemoryWatch;
-  readonly #readAhead: ReadAhead;
   readonly #isNewKey: boolean;
   readonly #settleStopped: { resolve: () => void; reject: (error: unknown) => void };
   /** Resolves after an orderly stop; rejects with the fault that ended the master. */
@@ -122,11 +120,11 @@ export class Master implements Leaver, SlavesMaster {
     const folder = await DataFolder.openWhenLeft(options.dataFolder, options.reader?.pid);
     try {
       refuseFullDisk(options);
-      const { store, compacted, isUnread } = await openStore(options);
+      const { store, compacted, readAhead } = await openStore(options);
       const master = new Master(options, folder, store);
       if (compacted !== undefined) master.#notices.compacted(compacted);
       await master.#serve();
-      if (isUnread) master.#readAhead.begin(path, master.#openCrawls);
+      void readAhead?.({ crawls: master.#frontier.crawls, master, log: master.#log });
       return master;
     } catch (error) {
       folder.close();
@@ -167,7 +165,6 @@ export class Master implements Leaver, SlavesMaster {
     const bytesMax = options.memoryBytes;
     const shares = memoryShares(bytesMax);
     this.#memory = new MemoryWatch({ bytesMax, commits: this.#commits });
-    this.#readAhead = new ReadAhead(this.#log);
     const said = new ResultStream<ResultsCrawl>();
     const resultBytes = options.reader ? streamWaitingBytesMax : shares.resultBytes;
     this.#results = new ResultQueue<ResultsCrawl>({
@@ -282,7 +279,6 @@ export class Master implements Leaver, SlavesMaster {
     this.#state = 'draining';
     this.#seedLookup.close();
     this.#departure.close();
-    await this.#readAhead.close();
     await this.#schedules.close();
     this.#rooms.drain();
     const { leaseCount } = this.#rooms;
@@ -323,11 +319,6 @@ export class Master implements Leaver, SlavesMaster {
   /** For the process, after an orderly stop: 4 if no seed of a crawl was answered. */
   get exitCode(): number {
     return this.#exitCode();
-  }
-
-  get #openCrawls(): ReadonlySet<number> {
-    const open = [...this.#frontier.crawls].filter(({ isOpen }) => isOpen);
-    return new Set(open.map(({ id }) => id));
   }
 
   get isDraining(): boolean {
@@ -376,7 +367,6 @@ export class Master implements Leaver, SlavesMaster {
     this.#progress.stop();
     this.#room.close();
     this.#seedLookup.close();
-    void this.#readAhead.close();
     this.#localSlaves.close();
     this.#folder.close();
     const end = (cause: unknown) =>

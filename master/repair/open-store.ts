@@ -5,6 +5,7 @@ import { type NativeStore, openLmdbStore, storeFile } from '../store/lmdb.ts';
 import { upgrade } from '../store/upgrade.ts';
 import { refuseDamagedStore } from './check.ts';
 import { type Compacted, compactStore, forgetUnfinished } from './compact.ts';
+import { readSeenAhead, type Serving } from './read-ahead.ts';
 import { forgetMark, markWhole } from './whole-mark.ts';
 
 type OpenOptions = {
@@ -17,8 +18,8 @@ type OpenOptions = {
 type Opened = {
   readonly store: NativeStore;
   readonly compacted: Compacted | undefined;
-  /** The kernel may have nothing of it in memory. */
-  readonly isUnread: boolean;
+  /** To be called once the master serves; undefined: all of it was read or written just now. */
+  readonly readAhead: ((serving: Serving) => Promise<void>) | undefined;
 };
 
 /** Opens the store, or makes one. @throws ConfigError what the operator has to do */
@@ -31,7 +32,9 @@ export async function openStore({ dataFolder, outFolder, compact }: OpenOptions)
   forgetMark(path);
   const store = await openLmdbStore(folder);
   await upgrade(store);
-  return { store, compacted, isUnread: !isRead && compacted === undefined };
+  const isCached = isRead || compacted !== undefined;
+  const readAhead = (serving: Serving) => readSeenAhead(path, serving);
+  return { store, compacted, readAhead: isCached ? undefined : readAhead };
 }
 
 /** Closes it in order: all of it is on the disk. */

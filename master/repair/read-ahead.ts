@@ -1,11 +1,11 @@
 /**
- * Reads a table into the kernel's page cache while the master serves. After a restart of the machine
- * nothing of the store is in memory, and each look-up of a known link would wait for the disk: a
- * hundred million keys are in half a million pages, scattered over a file of 17 GB.
+ * Reads a table into the kernel's page cache while the master serves. After a restart of the
+ * machine nothing of the store is in memory, and each look-up of a known link would wait for the
+ * disk: a hundred million keys are in half a million pages, scattered over a file of 17 GB.
  *
- * The tree is read level by level, each in the order of the file, and neighbours at once. It changes
- * meanwhile: a page that is another one by now is left out, and what is new is in memory already.
- * So nothing depends on what is read here, nor on whether it is.
+ * The tree is read level by level, each in the order of the file, and neighbours at once. It
+ * changes meanwhile: a page that is another one by now is left out, and what is new is in memory
+ * already. So nothing depends on what is read here, nor on whether it is.
  */
 import { type FileHandle, open } from 'node:fs/promises';
 import { messageOf } from '../../shared/errors.ts';
@@ -32,47 +32,37 @@ type Reading = {
   /** Rows are read by their keys. */
   readonly isWanted: (key: Buffer) => boolean;
   readonly bytesMax: number;
-  readonly signal: AbortSignal;
+  /** Asked before each read. */
+  readonly goesOn: () => boolean;
 };
 
 type PageRange = { readonly first: number; readonly end: number };
 
-/** Reads what look-ups of known links read. */
-export class ReadAhead {
-  readonly #log: Pick<Logger, 'debug'>;
-  readonly #aborter = new AbortController();
-  #ended: Promise<void> = Promise.resolve();
+export type Serving = {
+  readonly crawls: Iterable<{ readonly id: number; readonly isOpen: boolean }>;
+  readonly master: { readonly isServing: boolean };
+  readonly log: Pick<Logger, 'debug'>;
+};
 
-  constructor(log: Pick<Logger, 'debug'>) {
-    this.#log = log;
-  }
-
-  /** `crawls`: those for which links may come. */
-  begin(path: string, crawls: ReadonlySet<number>): void {
-    if (crawls.size > 0) this.#ended = this.#read(path, crawls);
-  }
-
-  /** Resolves when nothing is read any more. */
-  async close(): Promise<void> {
-    this.#aborter.abort();
-    await this.#ended;
-  }
-
-  async #read(path: string, crawls: ReadonlySet<number>): Promise<void> {
-    const began = performance.now();
-    try {
-      const bytes = await readAhead(path, 'runs', {
-        isWanted: (key) => crawls.has(parseRunKey(key)?.crawl ?? 0),
-        // The rest of the machine needs its memory, too.
-        bytesMax: process.availableMemory() / 2,
-        signal: this.#aborter.signal,
-      });
-      const ms = Math.round(performance.now() - began);
-      this.#log.debug({ bytes, ms }, 'seen URLs read into the page cache');
-    } catch (error) {
-      // Who needs what cannot be read says so.
-      this.#log.debug({ reason: messageOf(error) }, 'seen URLs not read into the page cache');
-    }
+/** Reads what look-ups of known links read, of the crawls for which links may come, while the
+ *  master serves. Never rejects. */
+export async function readSeenAhead(path: string, serving: Serving): Promise<void> {
+  const { crawls, master, log } = serving;
+  const open = new Set([...crawls].flatMap(({ id, isOpen }) => (isOpen ? [id] : [])));
+  if (open.size === 0) return;
+  const began = performance.now();
+  try {
+    const bytes = await readAhead(path, 'runs', {
+      isWanted: (key) => open.has(parseRunKey(key)?.crawl ?? 0),
+      // The rest of the machine needs its memory, too.
+      bytesMax: process.availableMemory() / 2,
+      goesOn: () => master.isServing,
+    });
+    const ms = Math.round(performance.now() - began);
+    log.debug({ bytes, ms }, 'seen URLs read into the page cache');
+  } catch (error) {
+    // Who needs what cannot be read says so.
+    log.debug({ reason: messageOf(error) }, 'seen URLs not read into the page cache');
   }
 }
 
@@ -139,7 +129,7 @@ class Reader {
     const ranges = pages.ranges();
     const lane = async () => {
       for (const { first, end } of ranges) {
-        if (this.#reading.signal.aborted || this.bytes >= this.#reading.bytesMax) return;
+        if (!this.#reading.goesOn() || this.bytes >= this.#reading.bytesMax) return;
         const length = (end - first) * pageBytes;
         const buffer = visit === undefined ? this.#unseen : Buffer.allocUnsafe(length);
         const { bytesRead } = await this.#file.read(buffer, 0, length, first * pageBytes);

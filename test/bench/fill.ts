@@ -1,7 +1,7 @@
 /**
  * `fill`: a store that grows from nothing: new URLs, the same at 80 % of that rate, then known ones;
- * starts after a kill, with the page cache warm and cold, and after an orderly end; known ones again
- * after an orderly end with the page cache cold; what each table takes, also when it is compacted.
+ * starts after a kill, with the page cache warm and cold, and after an orderly end; known ones
+ * again after an orderly end with the page cache cold; what each table takes, also when compacted.
  * Each figure stands beside its bar, where it has one. What the device writes is counted at the
  * device: nothing else should write to it.
  *
