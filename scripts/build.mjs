@@ -63,14 +63,13 @@ const briefAsserts = {
 };
 
 // Few crawls ask for a public suffix, and to read them all takes each start 8 ms, most of them V8's, which
-// optimizes that one loop: the package is read when it is first called.
+// optimizes that one loop: the package is read when it is first called. Also for tough-cookie, of which a slave
+// calls what reads dates.
 const lateSuffixes = {
   name: 'late-suffixes',
   setup({ onResolve, onLoad }) {
-    onResolve({ filter: /^tldts$/ }, ({ importer, namespace }) =>
-      namespace === 'file' && !importer.includes('/node_modules/')
-        ? { path: 'tldts', namespace: 'late' }
-        : undefined,
+    onResolve({ filter: /^tldts$/ }, ({ namespace }) =>
+      namespace === 'file' ? { path: 'tldts', namespace: 'late' } : undefined,
     );
     const names = ['getDomain', 'getPublicSuffix'];
     const wrap = (name) => `export const ${name}=(...asked)=>require('tldts').${name}(...asked);`;
