@@ -128,13 +128,26 @@ function shareText([name, { bytes }]: [string, TableSize]): string {
   return `${name} ${count(bytes / 1e6)}`;
 }
 
-/** The longest delays of the master's event loop, in ms, of each half second that began since
- *  then. */
-function turnsSince(cluster: Cluster, since: number): number[] {
+/** The longest turn of the master's event loop in a half second; `cpuMs`: the most that one took of
+ *  a processor. */
+type Turns = { readonly ms: number; readonly cpuMs: number };
+
+/** Of each half second that began since then. */
+function turnsSince(cluster: Cluster, since: number): Turns[] {
   const file = join(cluster.folder, 'turns');
   const lines = existsSync(file) ? readFileSync(file, 'utf8').split('\n') : [];
   const seen = lines.map((line) => line.split(' ').map(Number));
-  return seen.flatMap(([at = 0, ms = 0]) => (at >= since ? [ms] : []));
+  return seen.flatMap(([at = 0, ms = 0, cpuMs = 0]) => (at >= since ? [{ ms, cpuMs }] : []));
+}
+
+function turnText(turns: readonly Turns[]): string {
+  const longest = Math.max(0, ...turns.map(({ ms }) => ms));
+  const longestCpu = Math.max(0, ...turns.map(({ cpuMs }) => cpuMs));
+  const over = turns.filter(({ ms }) => ms > turnMsBar).length;
+  return (
+    `longest turn ${longest} ms (${longestCpu} ms on a processor), ${over} of ${turns.length} half ` +
+    `seconds above ${turnMsBar}`
+  );
 }
 
 const knownBars = '330,000 links/s at 1 M, 250,000 at 100 M';
@@ -170,7 +183,6 @@ async function step(
   // A master without work collects its garbage after two seconds, in one turn.
   await pause(3_000);
   const idle = turnsSince(cluster, idleAt);
-  const over = turns.filter((ms) => ms > turnMsBar).length;
   const bytes = writtenBytes(cluster.folder) - before.bytes;
   const store = statSync(join(cluster.data, 'store', 'store.mdb'));
   const first = load.first ?? 0;
@@ -182,8 +194,8 @@ async function step(
       `link, acknowledged in ${measured.ackP50.toFixed(0)} ms (p99 ${measured.ackP99.toFixed(0)}), ` +
       `at most ${count(memory / 1e6)} MB anonymous (${count(anonymousBytes(master.pid) / 1e6)} MB ` +
       `when idle), store ${count((store.blocks * 512) / 1e6)} MB, ` +
-      `longest turn ${Math.max(0, ...turns)} ms, ${over} of ${turns.length} half seconds above ` +
-      `${turnMsBar}, ${Math.max(0, ...idle)} ms when idle (bars: ${barsOf[name]}; turn ${turnMsBar} ms)`,
+      `${turnText(turns)}, ${Math.max(0, ...idle.map(({ ms }) => ms))} ms when idle ` +
+      `(bars: ${barsOf[name]}; turn ${turnMsBar} ms)`,
   );
   return { ...measured, memory };
 }

@@ -1,21 +1,37 @@
 /**
- * Preloaded into a master (`NODE_OPTIONS=--import`): writes the longest delay of its event loop of
- * each half second, in ms, to the file TURNS: a line each, with the time when that half second
- * began.
+ * Preloaded into a master (`NODE_OPTIONS=--import`): writes the longest turn of its event loop in
+ * each half second to the file TURNS: a line each, with the time when that half second began, the
+ * turn's ms, and the ms that the longest one took of the processor. The rest of a turn it waits:
+ * for the disk, or for a processor that the clients of the bench have.
  */
-import { appendFileSync } from 'node:fs';
-import { monitorEventLoopDelay } from 'node:perf_hooks';
+import { appendFileSync, openSync, readSync } from 'node:fs';
 import { isMainThread } from 'node:worker_threads';
 
+/** A turn counts up to so much longer than it is. */
+const lookMs = 3;
+const everyMs = 500;
+
 const file = process.env['TURNS'];
-if (file !== undefined && isMainThread) {
-  // A turn counts up to so much longer than it is.
-  const delay = monitorEventLoopDelay({ resolution: 2 });
-  delay.enable();
+if (file !== undefined && isMainThread) watch(file);
+
+function watch(path: string): void {
+  const stat = openSync('/proc/self/schedstat', 'r');
+  const text = Buffer.alloc(64);
+  /** Time of the main thread on a processor, in ms. Source: Linux, sched-stats.rst. */
+  const cpuMs = (): number => {
+    const length = readSync(stat, text, 0, text.length, 0);
+    return Number(text.toString('latin1', 0, length).split(' ')[0]) / 1e6;
+  };
+  let [at, cpu] = [performance.now(), cpuMs()];
   let began = Date.now();
+  let [longest, longestCpu] = [0, 0];
   setInterval(() => {
-    appendFileSync(file, `${began} ${(delay.max / 1e6).toFixed(0)}\n`);
-    delay.reset();
-    began = Date.now();
-  }, 500).unref();
+    const [now, used] = [performance.now(), cpuMs()];
+    longest = Math.max(longest, now - at);
+    longestCpu = Math.max(longestCpu, used - cpu);
+    [at, cpu] = [now, used];
+    if (Date.now() - began < everyMs) return;
+    appendFileSync(path, `${began} ${longest.toFixed(0)} ${longestCpu.toFixed(0)}\n`);
+    [began, longest, longestCpu] = [Date.now(), 0, 0];
+  }, lookMs).unref();
 }
