@@ -3,13 +3,12 @@ import { CommandError, ConfigError, messageOf, StoreError } from '../shared/erro
 import type { ServeOptions } from './cli/serve-options.ts';
 import { refusePatterns } from './frontier/crawl/patterns.ts';
 import { afterFault } from './machine/data-folder.ts';
-import { megabytes, shortageOf } from './machine/disk-room.ts';
+import { leastFree, megabytes } from './machine/disk-room.ts';
 
 /** Opening a store writes to it. @throws ConfigError */
 export function refuseFullDisk({ dataFolder, outFolder, diskReserveBytes }: ServeOptions): void {
-  const shortage = shortageOf([dataFolder, outFolder], diskReserveBytes);
-  if (shortage === undefined) return;
-  const { folder, freeBytes } = shortage;
+  const { folder, freeBytes } = leastFree([dataFolder, outFolder]);
+  if (freeBytes >= diskReserveBytes) return;
   throw new ConfigError(
     `only ${megabytes(freeBytes)} MB are free under ${folder}, and --disk-reserve is ` +
       `${megabytes(diskReserveBytes)}; free some space, or lower it`,

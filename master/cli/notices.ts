@@ -14,7 +14,7 @@ import type { CrawlView } from '../frontier/crawl/crawl-view.ts';
 import { nativeChars, nativePatterns } from '../frontier/crawl/patterns.ts';
 import type { SeedsFound } from '../frontier/crawl/seed-hosts.ts';
 import type { CrawlChange, FrontierListener } from '../frontier/frontier-events.ts';
-import { megabytes, type Shortage } from '../machine/disk-room.ts';
+import { type FreeSpace, megabytes } from '../machine/disk-room.ts';
 import { summary, waitText } from '../machine/progress.ts';
 import { shellWord } from '../machine/shell-word.ts';
 import type { Made } from '../repair/backup.ts';
@@ -299,7 +299,7 @@ export class Notices implements FrontierListener, ResultListener<CrawlView> {
     if (count > 0) this.#log.warn({ count }, 'further refusals were not logged');
   }
 
-  diskFull({ folder, freeBytes }: Shortage): void {
+  diskFull({ folder, freeBytes }: FreeSpace): void {
     this.#log.error(
       `the disk is full: ${megabytes(freeBytes)} MB are free under ${folder}, --disk-reserve is ` +
         `${megabytes(this.#options.diskReserveBytes)}; free some space: until then nothing is ` +

@@ -7,20 +7,23 @@
  *       ^                                                             |
  *       +-------- free space again, and a trial write succeeds -------+
  */
-import { existsSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
+import { existsSync, rmSync, type StatsFs, statfsSync, writeFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 
-/** A file system is queried at most this often. */
-const lookEveryMs = 20;
+/** A file system is queried at most this often, and the more rarely the farther it is from being
+ *  short: faster than so many bytes a ms none fills. */
+const lookMsMin = 20;
+const lookMsMax = 1_000;
+const fillsMax = 5_000_000;
 /** While there is no room. */
 const waitMs = 250;
 const trialBytes = 1 << 20;
 
-export type Shortage = { readonly folder: string; readonly freeBytes: number };
+export type FreeSpace = { readonly folder: string; readonly freeBytes: number };
 
 /** The listener of a disk: `Notices`. */
 interface DiskEvents {
-  diskFull(shortage: Shortage): void;
+  diskFull(shortage: FreeSpace): void;
   diskFree(): void;
 }
 
@@ -39,7 +42,8 @@ export class DiskRoom {
   readonly #options: DiskRoomOptions;
   #state: 'room' | 'short' = 'room';
   #wasRefused = false;
-  #lookedAt = Number.NEGATIVE_INFINITY;
+  /** Until then it is taken to be as it was. */
+  #lookAgainAt = Number.NEGATIVE_INFINITY;
   #shortSince = 0;
   #timer: NodeJS.Timeout | undefined;
   #waiting: (() => void)[] = [];
@@ -50,7 +54,7 @@ export class DiskRoom {
 
   get isShort(): boolean {
     const now = performance.now();
-    if (this.#state === 'room' && now - this.#lookedAt >= lookEveryMs) this.#look(now);
+    if (this.#state === 'room' && now >= this.#lookAgainAt) this.#look(now);
     return this.#state === 'short';
   }
 
@@ -77,8 +81,7 @@ export class DiskRoom {
   }
 
   #look(now: number): void {
-    this.#lookedAt = now;
-    const shortage = this.#shortage() ?? this.#refusal();
+    const shortage = this.#shortage(now) ?? this.#refusal();
     if ((shortage !== undefined) === (this.#state === 'short')) return;
     clearInterval(this.#timer);
     if (shortage !== undefined) {
@@ -96,7 +99,7 @@ export class DiskRoom {
   }
 
   /** After a failed write, only a successful write proves that there is room. */
-  #refusal(): Shortage | undefined {
+  #refusal(): FreeSpace | undefined {
     if (!this.#wasRefused) return undefined;
     const folder = this.#options.folders.find((path) => !canWrite(path));
     if (folder !== undefined) return { folder, freeBytes: 0 };
@@ -104,10 +107,14 @@ export class DiskRoom {
     return undefined;
   }
 
-  #shortage(): Shortage | undefined {
+  #shortage(now: number): FreeSpace | undefined {
     const { folders, reserveBytes, freeBytes, onError } = this.#options;
+    this.#lookAgainAt = now + lookMsMin;
     try {
-      return shortageOf(folders, reserveBytes, freeBytes);
+      const least = leastFree(folders, freeBytes);
+      const ms = Math.min((least.freeBytes - reserveBytes) / fillsMax, lookMsMax);
+      this.#lookAgainAt = now + Math.max(ms, lookMsMin);
+      return least.freeBytes < reserveBytes ? least : undefined;
     } catch (error) {
       onError(error);
       return undefined;
@@ -115,21 +122,25 @@ export class DiskRoom {
   }
 }
 
-/** Returns the folder with the least free space, if that is less than the reserve. */
-export function shortageOf(
-  folders: readonly string[],
-  reserveBytes: number,
-  freeBytes = freeBytesOf,
-): Shortage | undefined {
-  const free = folders.map((folder) => ({ folder, freeBytes: freeBytes(folder) }));
-  const [least] = free.sort((a, b) => a.freeBytes - b.freeBytes);
-  return least !== undefined && least.freeBytes < reserveBytes ? least : undefined;
+/** Returns the folder with the least free space. */
+export function leastFree(folders: readonly string[], freeBytes = freeBytesOf): FreeSpace {
+  const all = folders.map((folder) => ({ folder, freeBytes: freeBytes(folder) }));
+  return all.reduce((least, one) => (one.freeBytes < least.freeBytes ? one : least));
 }
 
 export function freeBytesOf(folder: string): number {
-  const { bavail, bsize, blocks } = statfsSync(existing(folder));
+  const { bavail, bsize, blocks } = statfsOf(folder);
   // A file system without blocks, such as `/proc`, is not full: nothing can be written there.
   return blocks === 0 ? Number.POSITIVE_INFINITY : bavail * bsize;
+}
+
+/** Of the folder, or of its nearest existing parent. */
+function statfsOf(folder: string): StatsFs {
+  try {
+    return statfsSync(folder);
+  } catch {
+    return statfsSync(existing(folder));
+  }
 }
 
 /** Returns the folder, or its nearest existing parent. */

@@ -63,6 +63,25 @@ test('disk room: the folder with the least room counts', (t) => {
   assert.deepEqual(said, ['short /out 7']);
 });
 
+// A disk of the first row is full after 400 ms if it is filled as fast as any can be.
+for (const [freeBytes, ms] of [
+  [2_000_000_100, 400],
+  [1e15, 1_000],
+  [Number.POSITIVE_INFINITY, 1_000],
+  [101, 20],
+] as const) {
+  test(`disk room: with ${freeBytes} bytes it is looked at again after ${ms} ms`, (t) => {
+    const { room, free, pass } = roomOf(t);
+    free.set('/data', freeBytes);
+    assert.equal(room.isShort, false);
+    free.set('/data', 0);
+    pass(ms - 1);
+    assert.equal(room.isShort, false);
+    pass(1);
+    assert.equal(room.isShort, true);
+  });
+}
+
 test('disk room: a write that was refused needs a write that succeeds', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'orbweaver-room-'));
   t.after(() => rmSync(folder, { recursive: true, force: true }));
