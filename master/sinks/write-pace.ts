@@ -9,9 +9,9 @@ const writeEveryMs = 200;
 const writeAtBytes = 1 << 20;
 /** With fewer bytes than this, it may wait for more, up to so long. */
 const fewBytes = 32 << 10;
-const fewMsMax = 1_000;
+const fewMsMax = 2_000;
 /** The commit that says where it stands may wait so long for another one to join. */
-const cursorWithinMs = 1_000;
+const cursorWithinMs = 2_000;
 
 /** What waits for a sink, read each time. */
 type Waiting = {
