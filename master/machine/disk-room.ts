@@ -112,9 +112,9 @@ export class DiskRoom {
     this.#lookAgainAt = now + lookMsMin;
     try {
       const least = leastFree(folders, freeBytes);
-      const ms = Math.min((least.freeBytes - reserveBytes) / fillsMax, lookMsMax);
-      this.#lookAgainAt = now + Math.max(ms, lookMsMin);
-      return least.freeBytes < reserveBytes ? least : undefined;
+      const leftBytes = least.freeBytes - reserveBytes;
+      this.#lookAgainAt = now + Math.min(Math.max(leftBytes / fillsMax, lookMsMin), lookMsMax);
+      return leftBytes < 0 ? least : undefined;
     } catch (error) {
       onError(error);
       return undefined;

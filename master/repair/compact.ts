@@ -26,7 +26,7 @@ import {
 } from '../store/store.ts';
 import { hasSum } from '../store/sums.ts';
 import { checkStore, refuseDamagedStore } from './check.ts';
-import { current, freePages, StoreFile } from './pages.ts';
+import { current, freePages, pageBytes, StoreFile } from './pages.ts';
 
 /** Keys that are read at once. */
 const keysMax = 5_000;
@@ -193,7 +193,7 @@ function usedBytes(path: string): number {
         free += freePages(values.subarray(valueAt, valueAt + valueBytes))?.length ?? 0;
       },
     });
-    return (meta.end - free) * 4096;
+    return (meta.end - free) * pageBytes;
   } finally {
     file.close();
   }

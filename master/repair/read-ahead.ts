@@ -68,13 +68,12 @@ export async function readSeenAhead(path: string, serving: Serving): Promise<voi
 
 /** Resolves with the bytes that were read. Rejects with an error of the file system. */
 export async function readAhead(path: string, table: Table, reading: Reading): Promise<number> {
-  const found = treeOf(path, table);
-  if (found?.tree.root === undefined) return 0;
-  const { meta, tree } = found;
+  const { meta, tree } = treeOf(path, table) ?? {};
+  if (meta === undefined || tree?.root === undefined) return 0;
   const reader = new Reader(await open(path), reading);
   try {
     let level = new PageSet(meta.end);
-    level.add(found.tree.root);
+    level.add(tree.root);
     for (let { depth } = tree; depth >= 1; depth--) {
       const below = new PageSet(meta.end);
       await reader.read(level, (page, number) => {

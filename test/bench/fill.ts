@@ -128,8 +128,8 @@ function shareText([name, { bytes }]: [string, TableSize]): string {
   return `${name} ${count(bytes / 1e6)}`;
 }
 
-/** The longest turn of the master's event loop in a half second; `cpuMs`: the most that one took of
- *  a processor. */
+/** The longest turn of the master's event loop in a half second; `cpuMs`: the longest that a turn
+ *  had a processor. */
 type Turns = { readonly ms: number; readonly cpuMs: number };
 
 /** Of each half second that began since then. */
@@ -145,8 +145,8 @@ function turnText(turns: readonly Turns[]): string {
   const longestCpu = Math.max(0, ...turns.map(({ cpuMs }) => cpuMs));
   const over = turns.filter(({ ms }) => ms > turnMsBar).length;
   return (
-    `longest turn ${longest} ms (${longestCpu} ms on a processor), ${over} of ${turns.length} half ` +
-    `seconds above ${turnMsBar}`
+    `longest turn ${longest} ms (at most ${longestCpu} on a processor), ${over} of ${turns.length} ` +
+    `half seconds above ${turnMsBar}`
   );
 }
 

@@ -1,8 +1,8 @@
 /**
- * Preloaded into a master (`NODE_OPTIONS=--import`): writes the longest turn of its event loop in
- * each half second to the file TURNS: a line each, with the time when that half second began, the
- * turn's ms, and the ms that the longest one took of the processor. The rest of a turn it waits:
- * for the disk, or for a processor that the clients of the bench have.
+ * Preloaded into a master (`NODE_OPTIONS=--import`): writes to the file TURNS a line for each half
+ * second, with the time when it began, the ms of the longest turn of the event loop, and the most
+ * ms that a turn had a processor. The rest of a turn it waits: for the disk, or for a processor
+ * that the clients of the bench have.
  */
 import { appendFileSync, openSync, readSync } from 'node:fs';
 import { isMainThread } from 'node:worker_threads';
