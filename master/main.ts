@@ -15,6 +15,7 @@ import { readSeeds } from './cli/seeds.ts';
 import { refuseRules, tryOut } from './cli/try.ts';
 import { ProgramReader } from './machine/program-reader.ts';
 import { Master } from './master.ts';
+import { checkArgument, checkForParent } from './repair/background-check.ts';
 import { compact } from './repair/compact.ts';
 import { repair } from './repair/repair.ts';
 
@@ -26,6 +27,11 @@ const logTakenMs = 1_000;
 let isServing = false;
 
 void runMain('master', async () => {
+  // Started by a master.
+  if (process.argv[2] === checkArgument) {
+    checkForParent(process.argv[3]);
+    return;
+  }
   const options = parseMasterOptions(process.argv, process.env);
   const warnings = variableWarnings(process.env);
   if (options.kind !== 'serve') for (const line of warnings) console.error(`master: ${line}`);

@@ -53,14 +53,14 @@ import {
   refuseFullDisk,
 } from './refusals.ts';
 import { Backups } from './repair/backup.ts';
-import { closeStore, openStore } from './repair/open-store.ts';
+import { OpenStore } from './repair/open-store.ts';
 import { Schedules } from './schedules.ts';
 import { ResultStream } from './sinks/result-events.ts';
 import { ResultQueue } from './sinks/result-queue.ts';
 import { outputKind, sinkKinds } from './sinks/sinks.ts';
 import { GroupCommit } from './store/group-commit.ts';
 import { hostSecret } from './store/host-secret.ts';
-import { type NativeStore, storeFile } from './store/lmdb.ts';
+import { storeFile } from './store/lmdb.ts';
 import { authkeysOf } from './wire/authkeys.ts';
 import { MasterServer } from './wire/server.ts';
 import type { Services } from './wire/services.ts';
@@ -82,7 +82,7 @@ export class Master implements Leaver, SlavesMaster {
   readonly #options: MasterOptions;
   readonly #folder: DataFolder;
   readonly #room: DiskRoom;
-  readonly #store: NativeStore;
+  readonly #opened: OpenStore;
   readonly #log: Logger;
   readonly #notices: Notices;
   readonly #progress: Progress;
@@ -120,11 +120,11 @@ export class Master implements Leaver, SlavesMaster {
     const folder = await DataFolder.openWhenLeft(options.dataFolder, options.reader?.pid);
     try {
       refuseFullDisk(options);
-      const { store, compacted, readAhead } = await openStore(options);
-      const master = new Master(options, folder, store);
-      if (compacted !== undefined) master.#notices.compacted(compacted);
+      const opened = await OpenStore.open(options);
+      const master = new Master(options, folder, opened);
+      if (opened.compacted !== undefined) master.#notices.compacted(opened.compacted);
       await master.#serve();
-      void readAhead?.({ crawls: master.#frontier.crawls, master, log: master.#log });
+      opened.readLater({ crawls: master.#frontier.crawls, master, log: master.#log });
       return master;
     } catch (error) {
       folder.close();
@@ -133,10 +133,11 @@ export class Master implements Leaver, SlavesMaster {
     }
   }
 
-  private constructor(options: MasterOptions, folder: DataFolder, store: NativeStore) {
+  private constructor(options: MasterOptions, folder: DataFolder, opened: OpenStore) {
+    const { store } = opened;
+    this.#opened = opened;
     this.#options = options;
     this.#folder = folder;
-    this.#store = store;
     this.#isNewKey = options.authkey === undefined && makeAuthkeyFile(options.authkeyFile);
     let settle: { resolve: () => void; reject: (error: unknown) => void } | undefined;
     this.stopped = new Promise((resolve, reject) => {
@@ -162,9 +163,8 @@ export class Master implements Leaver, SlavesMaster {
     });
     this.#room = room;
     this.#commits = new GroupCommit({ store, everyMs: commitEveryMs, onError, room });
-    const bytesMax = options.memoryBytes;
-    const shares = memoryShares(bytesMax);
-    this.#memory = new MemoryWatch({ bytesMax, commits: this.#commits });
+    const shares = memoryShares(options.memoryBytes);
+    this.#memory = new MemoryWatch({ bytesMax: options.memoryBytes, commits: this.#commits });
     const said = new ResultStream<ResultsCrawl>();
     const resultBytes = options.reader ? streamWaitingBytesMax : shares.resultBytes;
     this.#results = new ResultQueue<ResultsCrawl>({
@@ -309,7 +309,7 @@ export class Master implements Leaver, SlavesMaster {
     this.#memory.close();
     this.#room.close();
     await this.#backups.idle();
-    await closeStore(this.#store, this.#options.dataFolder);
+    await this.#opened.close();
     this.#folder.close();
     this.#state = 'stopped';
     if (why === undefined) this.#settleStopped.resolve();
@@ -433,7 +433,7 @@ export class Master implements Leaver, SlavesMaster {
 
   #services(authkeys: () => readonly Buffer[]): Omit<Services, 'peers'> {
     const { tls, certificate } = this.#options;
-    const store = this.#store;
+    const { store } = this.#opened;
     const { look } = this.#rooms;
     const folderOf = (crawl: string) => this.#results.folderOf(crawl);
     return {

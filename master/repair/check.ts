@@ -12,6 +12,7 @@
  */
 import { existsSync } from 'node:fs';
 import { dirname } from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
 import { ConfigError, messageOf } from '../../shared/errors.ts';
 import { shellWord } from '../machine/shell-word.ts';
 import { decodeCrawl, formatKey, formatVersion } from '../store/records.ts';
@@ -31,6 +32,9 @@ import {
 import { SeenCheck, type SummedCrawl } from './seen-check.ts';
 import { isMarkedWhole } from './whole-mark.ts';
 
+/** A commit writes one in microseconds, and the next waits for the disk. */
+const metaTries = 1_000;
+
 /** Called before a store is opened. `outFolder`: the folder of the results, which repair reads.
  *  Returns whether the store was read: a large one that is as an orderly end has left it is not.
  *  @throws ConfigError it is damaged */
@@ -38,8 +42,23 @@ export function refuseDamagedStore(path: string, outFolder: string): boolean {
   if (isMarkedWhole(path)) return false;
   const damage = checkStore(path);
   if (damage === undefined) return true;
+  throw damagedStore(path, outFolder, damage);
+}
+
+/** Of such a store, looks where the tables are alone: nothing of what is in them is read.
+ *  @throws ConfigError it is damaged */
+export function refuseDamagedRoots(path: string, outFolder: string): void {
+  const damage = damageOf(path, (file) => {
+    const meta = metaOf(file);
+    file.tables({ meta, used: new Uint8Array(meta.end), onDamage });
+  });
+  if (damage !== undefined) throw damagedStore(path, outFolder, damage);
+}
+
+/** What the operator has to do about a store that is damaged. */
+export function damagedStore(path: string, outFolder: string, damage: string): ConfigError {
   const folders = `--data ${shellWord(dirname(dirname(path)))} --out ${shellWord(outFolder)}`;
-  throw new ConfigError(
+  return new ConfigError(
     `the store ${path} is damaged (${damage}); save the readable part with: ` +
       `node master.js repair ${folders}`,
   );
@@ -48,13 +67,28 @@ export function refuseDamagedStore(path: string, outFolder: string): boolean {
 /** Returns the damage of the store file at `path`, in a few words; undefined: none, or no file.
  *  @throws ConfigError it is of a newer version, or the disk cannot be read */
 export function checkStore(path: string): string | undefined {
-  if (!existsSync(path)) return undefined;
+  return existsSync(path) ? damageOf(path, (file) => check(file, metaOf(file))) : undefined;
+}
+
+/** The same for a store that is written meanwhile, by a master that holds a snapshot from before:
+ *  no page that is in use now is written over. */
+export function checkWhileWritten(path: string): string | undefined {
+  let meta: Meta | undefined;
+  const damage = damageOf(path, (file) => {
+    meta = stableMeta(file);
+  });
+  // Opened again: its size is that of now, and all pages of those trees are in it.
+  return damage ?? damageOf(path, (file) => meta && check(file, meta));
+}
+
+function damageOf(path: string, look: (file: StoreFile) => void): string | undefined {
   const file = new StoreFile(path);
   try {
-    check(file);
+    look(file);
     return undefined;
   } catch (error) {
-    if (error instanceof RangeError || error instanceof Damage) return messageOf(error);
+    if (error instanceof Damage) return messageOf(error);
+    if (error instanceof RangeError && !isOutOfMemory(error)) return messageOf(error);
     if (!(error instanceof Error && 'syscall' in error)) throw error;
     throw new ConfigError(
       `cannot read the store ${path}: ${messageOf(error)}; repair the disk, or put a backup in its place`,
@@ -67,12 +101,15 @@ export function checkStore(path: string): string | undefined {
 
 class Damage extends Error {}
 
+function isOutOfMemory({ message }: RangeError): boolean {
+  return /allocation failed/i.test(message);
+}
+
 const onDamage = (what: string): never => {
   throw new Damage(what);
 };
 
-function check(file: StoreFile): void {
-  const meta = metaOf(file);
+function check(file: StoreFile, meta: Meta): void {
   const used = new Uint8Array(meta.end);
   const read = (tree: Tree, take: Take, isNumeric = false) =>
     file.read({ tree, meta, used, take, onDamage, isNumeric });
@@ -133,6 +170,20 @@ function metaOf(file: StoreFile): Meta {
     throw new Damage(`it has ${file.bytes} bytes instead of ${meta.end * pageBytes}`);
   }
   return meta;
+}
+
+/** Returns the newest meta page, which is not the one that a commit writes at this moment.
+ *  @throws Damage */
+function stableMeta(file: StoreFile): Meta {
+  const newest = () => {
+    const [a, b] = file.metas();
+    return a && b && current(a, b);
+  };
+  for (let tries = 0; tries < metaTries; tries++) {
+    const meta = newest();
+    if (meta !== undefined && isDeepStrictEqual(meta, newest())) return meta;
+  }
+  throw new Damage('a meta page is damaged');
 }
 
 /** Verifies the checksum of each row; `take` gets its key until the next row, and a copy of its

@@ -4,7 +4,7 @@
  * closes between two pages, and a thread looks for the parent while a page is evaluated.
  */
 import { pathToFileURL } from 'node:url';
-import { Worker } from 'node:worker_threads';
+import { endWithParent } from '../../shared/end-with-parent.ts';
 import { messageOf } from '../../shared/errors.ts';
 import type { PageFunction } from '../../shared/page-function.ts';
 import type { RuleResult } from '../../shared/rule-results.ts';
@@ -12,16 +12,10 @@ import type { FromChild, ToChild } from './messages.ts';
 import { callWith, functionOf } from './page-call.ts';
 import { RuleSet } from './rule-set.ts';
 
-/** Ends this process when its parent is gone. It must be script code, whatever this process was
- *  started with. */
-const watch = (parent: number) => `setInterval(() => {
-  if (process.ppid !== ${parent}) process.kill(process.pid, 'SIGKILL');
-}, 500);`;
-
 /** Serves until the slave closes the channel. */
 function serve(): void {
   // Its parent is there: it has not been told yet that this process is ready.
-  new Worker(watch(process.ppid), { eval: true, execArgv: [] }).unref();
+  endWithParent();
   const say = (message: FromChild) => void process.send?.(message);
   const child = new Child();
   let last: Promise<unknown> = Promise.resolve();

@@ -1,7 +1,6 @@
 /** A large store is read as a whole after a crash, and not after an orderly end. */
 import assert from 'node:assert/strict';
-import { copyFileSync, existsSync, mkdtempSync, readFileSync, renameSync, rmSync } from 'node:fs';
-import { open } from 'node:fs/promises';
+import { copyFileSync, existsSync, mkdtempSync, renameSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import test from 'node:test';
@@ -11,12 +10,7 @@ import { formatKey, formatVersion } from '../../master/store/records.ts';
 import { runKey } from '../../master/store/runs.ts';
 import type { Change } from '../../master/store/store.ts';
 import { Cluster } from '../support/cluster.ts';
-
-const row = (id: number, bytes: number): Change => {
-  const key = Buffer.alloc(8);
-  key.writeUInt32BE(id);
-  return { table: 'robots', key, value: Buffer.alloc(bytes, id) };
-};
+import { bytesRead, flip, row } from '../support/store-file.ts';
 
 async function make(folder: string, rows: readonly Change[]): Promise<string> {
   const store = await openLmdbStore(folder);
@@ -25,14 +19,6 @@ async function make(folder: string, rows: readonly Change[]): Promise<string> {
   for (const change of rows) await store.commit([change]);
   await store.close();
   return storeFile(folder);
-}
-
-async function flip(path: string, at: number): Promise<void> {
-  const file = await open(path, 'r+');
-  const { buffer } = await file.read(Buffer.alloc(1), 0, 1, at);
-  buffer[0] = (buffer[0] ?? 0) ^ 1;
-  await file.write(buffer, 0, 1, at);
-  await file.close();
 }
 
 test('mark: it holds for the store that was closed, and for no other', async (t) => {
@@ -59,11 +45,6 @@ test('mark: it holds for the store that was closed, and for no other', async (t)
   assert.ok(!isMarkedWhole(path, 0));
   forgetMark(path);
 });
-
-/** Bytes that a process has read by calls, from disk or cache. */
-function bytesRead(pid: number): number {
-  return Number(/^rchar: (\d+)$/m.exec(readFileSync(`/proc/${pid}/io`, 'latin1'))?.[1]);
-}
 
 test('a start reads a large store after kill -9, and not after an orderly end', {
   timeout: 120_000,
