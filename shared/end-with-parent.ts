@@ -7,7 +7,7 @@ const watch = (parent: number) => `setInterval(() => {
 }, 500);`;
 
 /** Kills this process within half a second when its parent is gone, by a thread that looks for it.
- *  Called while the parent is known to be there. */
-export function endWithParent(): void {
-  new Worker(watch(process.ppid), { eval: true, execArgv: [] }).unref();
+ *  `parent`: its process id; without it, it is known to be there now. */
+export function endWithParent(parent = process.ppid): void {
+  new Worker(watch(parent), { eval: true, execArgv: [] }).unref();
 }

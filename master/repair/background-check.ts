@@ -17,7 +17,8 @@ import { freeBytesOf } from '../machine/disk-room.ts';
 import type { NativeStore } from '../store/lmdb.ts';
 import { checkWhileWritten } from './check.ts';
 
-/** The first argument of master.js that makes it the process of a check; the second is the path. */
+/** The first argument of master.js that makes it the process of a check; then come the path of the
+ *  store and the process id of its master. */
 export const checkArgument = 'check-store';
 
 const masterProgram = fileURLToPath(new URL('master.js', import.meta.url));
@@ -25,6 +26,8 @@ const masterProgram = fileURLToPath(new URL('master.js', import.meta.url));
 const growthMax = 1 / 4;
 const roomMax = 1 / 4;
 const growthEveryMs = 1_000;
+/** More than a store grows between two looks. */
+const roomMinBytes = 256 << 20;
 const againMs = 600_000;
 
 type Verdict =
@@ -75,12 +78,13 @@ export class BackgroundCheck {
   /** Resolves with undefined if it did not come to an end. */
   async #once(): Promise<Verdict | undefined> {
     const { path, store, program = masterProgram } = this.#options;
-    if (this.#closing.signal.aborted) return undefined;
-    const bytesMax = this.#bytesMax();
+    const growth = this.#growthMax();
+    if (this.#closing.signal.aborted || growth === undefined) return undefined;
+    const bytesMax = bytesOf(path) + growth;
     const snapshot = store.snapshot();
     let timer: NodeJS.Timeout | undefined;
     try {
-      const child = spawn(process.execPath, [program, checkArgument, path], {
+      const child = spawn(process.execPath, [program, checkArgument, path, `${process.pid}`], {
         stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
       });
       this.#child = child;
@@ -97,11 +101,11 @@ export class BackgroundCheck {
     }
   }
 
-  #bytesMax(): number {
+  /** In bytes; undefined: the disk is almost full. */
+  #growthMax(): number | undefined {
     const { path, reserveBytes } = this.#options;
-    const bytes = bytesOf(path);
-    const room = Math.max(0, freeBytesOf(dirname(path)) - reserveBytes);
-    return bytes + Math.min(bytes * growthMax, room * roomMax);
+    const room = (freeBytesOf(dirname(path)) - reserveBytes) * roomMax;
+    return room < roomMinBytes ? undefined : Math.min(bytesOf(path) * growthMax, room);
   }
 }
 
@@ -122,13 +126,12 @@ async function verdictOf(child: ChildProcess): Promise<Verdict | undefined> {
 }
 
 /** The program of that process. */
-export function checkForParent(path: string | undefined): void {
+export function checkForParent(path: string | undefined, parent: string | undefined): void {
   if (process.send === undefined || path === undefined) {
     throw new ConfigError('a master starts this by itself');
   }
-  endWithParent();
-  setPriority(constants.priority.PRIORITY_LOW);
-  giveUpFirst();
+  endWithParent(Number(parent));
+  giveWay();
   process.send(verdictOn(path));
   process.disconnect();
 }
@@ -144,9 +147,11 @@ function verdictOn(path: string): Verdict {
   }
 }
 
-/** Where memory becomes short this process goes first. Source: proc_pid_oom_score_adj(5). */
-function giveUpFirst(): void {
+/** To all other processes. Where memory becomes short, this one goes first.
+ *  Source: proc_pid_oom_score_adj(5). */
+function giveWay(): void {
   try {
+    setPriority(constants.priority.PRIORITY_LOW);
     writeFileSync('/proc/self/oom_score_adj', '1000');
   } catch {
     // There is no such thing here.
