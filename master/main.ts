@@ -29,7 +29,7 @@ let isServing = false;
 void runMain('master', async () => {
   // Started by a master.
   if (process.argv[2] === checkArgument) {
-    checkForParent(process.argv[3], process.argv[4]);
+    await checkForParent(process.argv.slice(3));
     return;
   }
   const options = parseMasterOptions(process.argv, process.env);

@@ -46,7 +46,7 @@ import { PutPolicy } from './python/ports.ts';
 import { UserQueues } from './queues/queues.ts';
 import {
   asConfigError,
-  diskFault,
+  endingOf,
   isDiskFault,
   noSlaveError,
   refuseFirstPatterns,
@@ -369,8 +369,8 @@ export class Master implements Leaver, SlavesMaster {
     this.#seedLookup.close();
     this.#localSlaves.close();
     this.#folder.close();
-    const end = (cause: unknown) =>
-      this.#settleStopped.reject(isDiskFault(cause) ? diskFault(cause) : cause);
+    if (isDiskFault(error)) this.#opened.distrust();
+    const end = (cause: unknown) => this.#settleStopped.reject(endingOf(cause));
     if (error instanceof StoreError) void this.#commits.causeOf(error).then(end);
     else end(error);
   }

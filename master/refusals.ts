@@ -51,7 +51,7 @@ export function isDiskFault(error: unknown): boolean {
   return ['EIO', 'EROFS', 'ENODEV', 'ENXIO', 'ESTALE', 'ENOTCONN'].includes(String(code));
 }
 
-/** The error that the master exits with after a failure of the disk. */
-export function diskFault(error: unknown): ConfigError {
-  return new ConfigError(`${messageOf(error)}; ${afterFault}`, error);
+/** The error that the master exits with: after a failure of the disk it says what to do. */
+export function endingOf(error: unknown): unknown {
+  return isDiskFault(error) ? new ConfigError(`${messageOf(error)}; ${afterFault}`, error) : error;
 }

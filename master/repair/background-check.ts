@@ -1,8 +1,9 @@
 /**
- * Reads all of a store while its master serves, in a process of its own: it takes a processor for
- * 0.2 s a million URLs, and gives way to everybody. The master holds a snapshot meanwhile, so that
- * all pages of this moment stay as they are. What commits free cannot be used again until then, so
- * the file grows: the check gives up where that would be much, and is made again later.
+ * Reads all of a store as a crash has left it, while its master serves, in a process of its own: it
+ * takes a processor for 0.3 s a million URLs, and gives way to others. The master holds a snapshot
+ * from its start on, so that all pages of that moment stay as they are. Until the end of the check
+ * the store cannot use pages again that commits free, and the file grows. Where that would be much,
+ * the check gives up, and is made again later, then of what the store is by that time.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -12,21 +13,23 @@ import { dirname } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { endWithParent } from '../../shared/end-with-parent.ts';
-import { ConfigError } from '../../shared/errors.ts';
+import { ConfigError, messageOf } from '../../shared/errors.ts';
 import { freeBytesOf } from '../machine/disk-room.ts';
 import type { NativeStore } from '../store/lmdb.ts';
-import { checkWhileWritten } from './check.ts';
+import type { Snapshot } from '../store/store.ts';
+import { checkWhileWritten, newestMeta } from './check.ts';
+import type { Meta } from './pages.ts';
 
 /** The first argument of master.js that makes it the process of a check; then come the path of the
- *  store and the process id of its master. */
+ *  store, its meta page, and the process id of its master. */
 export const checkArgument = 'check-store';
 
 const masterProgram = fileURLToPath(new URL('master.js', import.meta.url));
 /** By so much of itself, and of the free space above the reserve, may the store grow. */
-const growthMax = 1 / 4;
+const growthMax = 1 / 2;
 const roomMax = 1 / 4;
-const growthEveryMs = 1_000;
-/** More than a store grows between two looks. */
+/** The file is looked at so often; until then it grows by less than this. */
+const growthEveryMs = 250;
 const roomMinBytes = 256 << 20;
 const againMs = 600_000;
 
@@ -35,6 +38,10 @@ type Verdict =
   | { readonly is: 'damaged'; readonly damage: string }
   /** Says what the operator has to do. */
   | { readonly is: 'unreadable'; readonly message: string };
+type GivenUp = { readonly is: 'given up'; readonly why: string };
+
+/** A moment of the store. */
+type Pinned = { readonly snapshot: Snapshot; readonly meta: Meta; readonly bytesMax: number };
 
 type BackgroundCheckOptions = {
   readonly path: string;
@@ -49,23 +56,26 @@ type BackgroundCheckOptions = {
 export class BackgroundCheck {
   readonly #options: BackgroundCheckOptions;
   readonly #closing = new AbortController();
+  #pinned: Pinned | undefined;
   #child: ChildProcess | undefined;
 
+  /** Of the store as it is now. @throws ConfigError, StoreError it cannot be read */
   constructor(options: BackgroundCheckOptions) {
     this.#options = options;
+    this.#pinned = this.#pin();
   }
 
-  /** Resolves with what is found; undefined: it was closed before. */
-  async run(): Promise<Verdict | undefined> {
+  /** Resolves with what is found; undefined: it was closed before. `givesUp` is told why it is made
+   *  again later. */
+  async run(givesUp: (why: string) => void): Promise<Verdict | undefined> {
     const { signal } = this.#closing;
     const ms = this.#options.againMs ?? againMs;
     while (!signal.aborted) {
-      const verdict = await this.#once();
-      if (verdict?.is === 'whole') return verdict;
-      // What sends the operator to repair is found twice.
-      const again = verdict && (await this.#once());
-      if (again !== undefined) return again;
-      await pause(ms, undefined, { signal, ref: false }).catch(() => {});
+      const found = await this.#once();
+      if (found.is !== 'given up') return found;
+      if (signal.aborted) break;
+      givesUp(found.why);
+      await pause(ms, undefined, { signal }).catch(() => {});
     }
     return undefined;
   }
@@ -73,39 +83,66 @@ export class BackgroundCheck {
   close(): void {
     this.#closing.abort();
     this.#child?.kill('SIGKILL');
+    this.#pinned?.snapshot.close();
+    this.#pinned = undefined;
   }
 
-  /** Resolves with undefined if it did not come to an end. */
-  async #once(): Promise<Verdict | undefined> {
-    const { path, store, program = masterProgram } = this.#options;
-    const growth = this.#growthMax();
-    if (this.#closing.signal.aborted || growth === undefined) return undefined;
-    const bytesMax = bytesOf(path) + growth;
-    const snapshot = store.snapshot();
-    let timer: NodeJS.Timeout | undefined;
+  async #once(): Promise<Verdict | GivenUp> {
+    let pinned: Pinned | undefined;
     try {
-      const child = spawn(process.execPath, [program, checkArgument, path, `${process.pid}`], {
-        stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
-      });
-      this.#child = child;
-      timer = setInterval(() => {
-        if (bytesOf(path) > bytesMax) child.kill('SIGKILL');
-      }, growthEveryMs);
-      return await verdictOf(child);
-    } catch {
-      return undefined;
+      pinned = this.#pinned ?? this.#pin();
+      this.#pinned = undefined;
+      if (pinned === undefined) return { is: 'given up', why: 'the disk is almost full' };
+      return await this.#read(pinned);
+    } catch (error) {
+      return { is: 'given up', why: messageOf(error) };
     } finally {
-      clearInterval(timer);
-      snapshot.close();
+      pinned?.snapshot.close();
       this.#child = undefined;
     }
   }
 
-  /** In bytes; undefined: the disk is almost full. */
-  #growthMax(): number | undefined {
-    const { path, reserveBytes } = this.#options;
+  /** Undefined: the disk has no room for what it may cost. */
+  #pin(): Pinned | undefined {
+    const { path, store, reserveBytes } = this.#options;
     const room = (freeBytesOf(dirname(path)) - reserveBytes) * roomMax;
-    return room < roomMinBytes ? undefined : Math.min(bytesOf(path) * growthMax, room);
+    if (room < roomMinBytes) return undefined;
+    const bytes = bytesOf(path);
+    const bytesMax = bytes + Math.min(bytes * growthMax, room);
+    const snapshot = store.snapshot();
+    try {
+      return { snapshot, meta: newestMeta(path), bytesMax };
+    } catch (error) {
+      snapshot.close();
+      throw error;
+    }
+  }
+
+  /** Rejects if the process does not start. */
+  async #read({ meta, bytesMax }: Pinned): Promise<Verdict | GivenUp> {
+    const { path, program = masterProgram } = this.#options;
+    const given = [path, JSON.stringify(meta), `${process.pid}`];
+    const child = spawn(process.execPath, [program, checkArgument, ...given], {
+      stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
+    });
+    this.#child = child;
+    let verdict: Verdict | undefined;
+    child.on('message', (said: Verdict) => {
+      verdict = said;
+    });
+    let hasGrown = false;
+    const timer = setInterval(() => {
+      hasGrown ||= bytesOf(path) > bytesMax;
+      if (hasGrown) child.kill('SIGKILL');
+    }, growthEveryMs);
+    try {
+      // It comes after the last message.
+      const [code, signal] = await once(child, 'close');
+      const ending = hasGrown ? 'the file grew too much' : `its process ended: ${signal ?? code}`;
+      return verdict ?? { is: 'given up', why: ending };
+    } finally {
+      clearInterval(timer);
+    }
   }
 }
 
@@ -114,44 +151,35 @@ function bytesOf(path: string): number {
   return statSync(path, { throwIfNoEntry: false })?.size ?? 0;
 }
 
-/** Rejects if it does not start. */
-async function verdictOf(child: ChildProcess): Promise<Verdict | undefined> {
-  let verdict: Verdict | undefined;
-  child.on('message', (said: Verdict) => {
-    verdict = said;
-  });
-  // It comes after the last message.
-  await once(child, 'close');
-  return verdict;
-}
-
-/** The program of that process. */
-export function checkForParent(path: string | undefined, parent: string | undefined): void {
-  if (process.send === undefined || path === undefined) {
+/** The program of that process. `given`: its arguments. */
+export async function checkForParent([path, meta, parent]: readonly string[]): Promise<void> {
+  if (process.send === undefined || path === undefined || meta === undefined) {
     throw new ConfigError('a master starts this by itself');
   }
   endWithParent(Number(parent));
   giveWay();
-  process.send(verdictOn(path));
-  process.disconnect();
+  const verdict = verdictOn(path, JSON.parse(meta) as Meta);
+  await new Promise((resolve) => process.send?.(verdict, resolve));
 }
 
-/** @throws Error it could not be told */
-function verdictOn(path: string): Verdict {
+/** @throws Error it cannot be told now */
+function verdictOn(path: string, meta: Meta): Verdict {
   try {
-    const damage = checkWhileWritten(path);
+    const damage = checkWhileWritten(path, meta);
     return damage === undefined ? { is: 'whole' } : { is: 'damaged', damage };
   } catch (error) {
-    if (error instanceof ConfigError) return { is: 'unreadable', message: error.message };
+    const { cause } = error as Error;
+    const isFault = cause instanceof Error && 'code' in cause && cause.code === 'EIO';
+    if (isFault) return { is: 'unreadable', message: messageOf(error) };
     throw error;
   }
 }
 
-/** To all other processes. Where memory becomes short, this one goes first.
+/** To most other processes. Where memory becomes short, this one goes first.
  *  Source: proc_pid_oom_score_adj(5). */
 function giveWay(): void {
   try {
-    setPriority(constants.priority.PRIORITY_LOW);
+    setPriority(constants.priority.PRIORITY_BELOW_NORMAL);
     writeFileSync('/proc/self/oom_score_adj', '1000');
   } catch {
     // There is no such thing here.

@@ -17,7 +17,7 @@ import { ConfigError, messageOf } from '../../shared/errors.ts';
 import { shellWord } from '../machine/shell-word.ts';
 import { decodeCrawl, formatKey, formatVersion } from '../store/records.ts';
 import { isTable, type Table } from '../store/store.ts';
-import { isSound, sumBytes, type Take } from '../store/sums.ts';
+import { hasSum, isSound, sumBytes, type Take } from '../store/sums.ts';
 import { otherFormat } from '../store/upgrade.ts';
 import { Leaves } from './leaves.ts';
 import {
@@ -34,6 +34,8 @@ import { isMarkedWhole } from './whole-mark.ts';
 
 /** A commit writes one in microseconds, and the next waits for the disk. */
 const metaTries = 1_000;
+/** Of a small table: 16 MiB. */
+const smallPages = 4_096;
 
 /** Called before a store is opened. `outFolder`: the folder of the results, which repair reads.
  *  Returns whether the store was read: a large one that is as an orderly end has left it is not.
@@ -45,13 +47,10 @@ export function refuseDamagedStore(path: string, outFolder: string): boolean {
   throw damagedStore(path, outFolder, damage);
 }
 
-/** Of such a store, looks where the tables are alone: nothing of what is in them is read.
- *  @throws ConfigError it is damaged */
-export function refuseDamagedRoots(path: string, outFolder: string): void {
-  const damage = damageOf(path, (file) => {
-    const meta = metaOf(file);
-    file.tables({ meta, used: new Uint8Array(meta.end), onDamage });
-  });
+/** The same for one of which the rest is read later: reads its small tables, which a start needs
+ *  most, the roots of the others, and the list of free pages. @throws ConfigError it is damaged */
+export function refuseDamagedHead(path: string, outFolder: string): void {
+  const damage = damageOf(path, (file) => checkHead(file, metaOf(file)));
   if (damage !== undefined) throw damagedStore(path, outFolder, damage);
 }
 
@@ -70,15 +69,20 @@ export function checkStore(path: string): string | undefined {
   return existsSync(path) ? damageOf(path, (file) => check(file, metaOf(file))) : undefined;
 }
 
-/** The same for a store that is written meanwhile, by a master that holds a snapshot from before:
- *  no page that is in use now is written over. */
-export function checkWhileWritten(path: string): string | undefined {
+/** The same for a store that is written meanwhile, as it was at `meta`: its master holds a snapshot
+ *  of that moment, or from before, so that no page that was in use is written over. */
+export function checkWhileWritten(path: string, meta: Meta): string | undefined {
+  return damageOf(path, (file) => check(file, meta));
+}
+
+/** Returns the newest meta page of a store that may be written meanwhile. @throws ConfigError */
+export function newestMeta(path: string): Meta {
   let meta: Meta | undefined;
   const damage = damageOf(path, (file) => {
     meta = stableMeta(file);
   });
-  // Opened again: its size is that of now, and all pages of those trees are in it.
-  return damage ?? damageOf(path, (file) => meta && check(file, meta));
+  if (meta === undefined) throw new ConfigError(`cannot read the store ${path}: ${damage}`);
+  return meta;
 }
 
 function damageOf(path: string, look: (file: StoreFile) => void): string | undefined {
@@ -149,6 +153,22 @@ function check(file: StoreFile, meta: Meta): void {
   }
   seen.end();
   read(meta.free, freeTaker(used, meta), true);
+}
+
+function checkHead(file: StoreFile, meta: Meta): void {
+  const used = new Uint8Array(meta.end);
+  for (const [name, tree] of file.tables({ meta, used, onDamage })) {
+    if (!isTable(name) || !hasSum(name) || tree.pages > smallPages) continue;
+    file.read({ tree, meta, used, take: summed(name), onDamage });
+  }
+  file.read({
+    tree: meta.free,
+    meta,
+    used,
+    take: freeTaker(used, meta),
+    onDamage,
+    isNumeric: true,
+  });
 }
 
 /** @throws Damage */

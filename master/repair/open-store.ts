@@ -6,7 +6,7 @@ import type { Logger } from '../../shared/log.ts';
 import { type NativeStore, openLmdbStore, storeFile } from '../store/lmdb.ts';
 import { upgrade } from '../store/upgrade.ts';
 import { BackgroundCheck } from './background-check.ts';
-import { damagedStore, refuseDamagedRoots, refuseDamagedStore } from './check.ts';
+import { damagedStore, refuseDamagedHead, refuseDamagedStore } from './check.ts';
 import { type Compacted, compactStore, forgetUnfinished } from './compact.ts';
 import { type Serving as ReadAheadServing, readSeenAhead } from './read-ahead.ts';
 import { forgetRead, markRead, startsSinceRead } from './read-mark.ts';
@@ -23,15 +23,17 @@ type OpenOptions = {
 type Opened = {
   readonly store: NativeStore;
   readonly compacted: Compacted | undefined;
+  readonly path: string;
+  readonly outFolder: string;
   /** All of it was read or written just now. */
   readonly isCached: boolean;
-  /** It is to be read while the master serves. */
-  readonly isUnread: boolean;
+  /** Reads it while the master serves. */
+  readonly check: BackgroundCheck | undefined;
 };
 
 type Serving = ReadAheadServing & {
   readonly master: { fail(error: unknown): void };
-  readonly log: Pick<Logger, 'info'>;
+  readonly log: Pick<Logger, 'info' | 'warn'>;
 };
 
 export class OpenStore {
@@ -52,29 +54,36 @@ export class OpenStore {
     forgetUnfinished(dataFolder);
     // One that is compacted is read in any case.
     const starts = compact || isMarkedWhole(path) ? undefined : startsSinceRead(path);
-    const isRead = starts === undefined && refuseDamagedStore(path, outFolder);
-    if (starts !== undefined) refuseDamagedRoots(path, outFolder);
+    const isUnread = starts !== undefined;
+    if (isUnread) refuseDamagedHead(path, outFolder);
+    const isRead = !isUnread && refuseDamagedStore(path, outFolder);
     const compacted = compact && existsSync(path) ? await compactStore(dataFolder) : undefined;
     forgetMark(path);
-    const store = await openLmdbStore(folder);
-    await upgrade(store);
-    markRead(path, starts === undefined ? 0 : starts + 1);
-    const isCached = isRead || compacted !== undefined;
-    return new OpenStore(options, { store, compacted, isCached, isUnread: starts !== undefined });
+    const isNew = !existsSync(path);
+    // Before native code reads it.
+    if (!isNew) markRead(path, isUnread ? starts + 1 : 0);
+    try {
+      const store = await openLmdbStore(folder);
+      const reserveBytes = options.diskReserveBytes;
+      const check = isUnread ? new BackgroundCheck({ path, store, reserveBytes }) : undefined;
+      await upgrade(store);
+      if (isNew) markRead(path);
+      const isCached = isRead || compacted !== undefined;
+      return new OpenStore({ store, compacted, path, outFolder, isCached, check });
+    } catch (error) {
+      // The next start finds out why.
+      if (isUnread) forgetRead(path);
+      throw error;
+    }
   }
 
-  private constructor(
-    { dataFolder, outFolder, diskReserveBytes }: OpenOptions,
-    { store, compacted, isCached, isUnread }: Opened,
-  ) {
-    const path = storeFile(join(dataFolder, 'store'));
+  private constructor({ store, compacted, path, outFolder, isCached, check }: Opened) {
     this.store = store;
     this.compacted = compacted;
     this.#path = path;
     this.#outFolder = outFolder;
     this.#isCached = isCached;
-    if (!isUnread) return;
-    this.#check = new BackgroundCheck({ path, store, reserveBytes: diskReserveBytes });
+    this.#check = check;
   }
 
   /** To be called once the master serves. */
@@ -88,26 +97,44 @@ export class OpenStore {
     await this.#later;
     await this.store.close();
     if (this.#check !== undefined) return;
-    // From here on any change is somebody else's.
-    forgetRead(this.#path);
-    // Without the mark the next start reads all of the store.
-    await markWhole(this.#path).catch(() => {});
+    try {
+      // From here on any change is somebody else's.
+      forgetRead(this.#path);
+      await markWhole(this.#path);
+    } catch {
+      // Without the mark the next start reads all of the store.
+    }
+  }
+
+  /** The disk has failed: it may not have what the kernel has. */
+  distrust(): void {
+    try {
+      forgetRead(this.#path);
+    } catch {
+      // It fails for this, too.
+    }
   }
 
   /** @throws ConfigError what the operator has to do (as rejection) */
   async #readLater({ crawls, master, log }: Serving): Promise<void> {
     if (!this.#isCached) await readSeenAhead(this.#path, { crawls, master, log });
     const began = performance.now();
-    const verdict = await this.#check?.run();
+    const verdict = await this.#check?.run((why) => {
+      log.warn(`the store was not read to its end (${why}); the master tries again in 10 minutes`);
+    });
     if (verdict === undefined) return;
     if (verdict.is !== 'whole') {
-      forgetRead(this.#path);
+      this.distrust();
       throw verdict.is === 'damaged'
         ? damagedStore(this.#path, this.#outFolder, verdict.damage)
         : new ConfigError(verdict.message);
     }
     this.#check = undefined;
-    markRead(this.#path);
+    try {
+      markRead(this.#path);
+    } catch {
+      // The disk is full. The mark says that some starts have not read it.
+    }
     const ms = Math.round(performance.now() - began);
     log.info({ ms }, 'all of the store was read: it is whole');
   }

@@ -17,6 +17,8 @@ import type { Leaves } from './leaves.ts';
 /** A tree as its parent describes it; `root` is undefined if it is empty. */
 export type Tree = {
   readonly depth: number;
+  /** Of the tree and of its large values. */
+  readonly pages: number;
   readonly entries: number;
   readonly root: number | undefined;
 };
@@ -320,6 +322,7 @@ function treeAt(bytes: Buffer, at: number): Tree {
   const root = bytes.readBigUInt64LE(at + 40);
   return {
     depth: bytes.readUInt16LE(at + 6),
+    pages: numberAt(bytes, at + 8) + numberAt(bytes, at + 16) + numberAt(bytes, at + 24),
     entries: numberAt(bytes, at + 32),
     root: root === 0xffffffffffffffffn ? undefined : numberAt(bytes, at + 40),
   };

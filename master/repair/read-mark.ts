@@ -8,7 +8,17 @@
  * it serves. If it dies before it has, again and again, damage may be why: then the store is read
  * before the next start.
  */
-import { readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import {
+  closeSync,
+  openSync,
+  readFileSync,
+  readSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
+import { formatVersion } from '../store/records.ts';
 import { current, StoreFile } from './pages.ts';
 
 /** A smaller store is read in two seconds. */
@@ -17,16 +27,17 @@ const largeBytes = 1 << 30;
 const startsMax = 3;
 /** Of the machine since its start. Source: proc_sys_kernel(5). */
 const bootFile = '/proc/sys/kernel/random/boot_id';
+/** Of the last transaction in the file of LMDB's readers. Source: mdb.c, `MDB_txbody`. */
+const transactionAt = 8;
 
 /** The store at `path` was read, and is whole; or it is as one that was. `starts`: how many there
  *  were since it was read. @throws Error of the file system */
 export function markRead(path: string, starts = 0): void {
   const file = describe(path);
-  const transaction = transactionOf(path);
-  if (file === undefined || transaction === undefined) return;
+  if (file === undefined) return;
   // It need not be on the disk, since it ends with this run of the machine.
   const made = `${markOf(path)}.new`;
-  writeFileSync(made, `${file} ${transaction} ${starts}\n`, { mode: 0o600 });
+  writeFileSync(made, `${file} ${starts}\n`, { mode: 0o600 });
   renameSync(made, markOf(path));
 }
 
@@ -36,11 +47,9 @@ export function startsSinceRead(path: string, bytesMin = largeBytes): number | u
   try {
     if (statSync(path).size < bytesMin) return undefined;
     const file = describe(path);
-    const mark = /^(read .*) (\d+) (\d+)\n$/.exec(readFileSync(markOf(path), 'latin1'));
-    if (mark === null || mark[1] !== file) return undefined;
-    const [transaction, starts] = [Number(mark[2]), Number(mark[3])];
-    // A backup that was copied into this file is older.
-    if (!((transactionOf(path) ?? -1) >= transaction)) return undefined;
+    const mark = /^(read .*) (\d+)\n$/.exec(readFileSync(markOf(path), 'latin1'));
+    if (mark === null || mark[1] !== file || !isOfLastWriter(path)) return undefined;
+    const starts = Number(mark[2]);
     return starts < startsMax ? starts : undefined;
   } catch {
     // There is no mark, or it cannot be read.
@@ -68,15 +77,20 @@ function describe(path: string): string | undefined {
     return undefined;
   }
   const { dev, ino, birthtimeNs } = statSync(path, { bigint: true });
-  return `read ${boot} ${dev} ${ino} ${birthtimeNs}`;
+  return `read ${formatVersion} ${boot} ${dev} ${ino} ${birthtimeNs}`;
 }
 
-function transactionOf(path: string): number | undefined {
-  const file = new StoreFile(path);
-  try {
-    const [a, b] = file.metas();
-    return a && b && current(a, b).transaction;
-  } finally {
-    file.close();
-  }
+/** A backup that was copied into the file has an older transaction than its last writer left. That
+ *  may have died between its meta page and this number. */
+function isOfLastWriter(path: string): boolean {
+  const store = new StoreFile(path);
+  const [a, b] = store.metas();
+  store.close();
+  if (a === undefined || b === undefined) return false;
+  const last = Buffer.alloc(8);
+  const readers = openSync(`${path}-lock`, 'r');
+  readSync(readers, last, 0, 8, transactionAt);
+  closeSync(readers);
+  const since = current(a, b).transaction - Number(last.readBigUInt64LE());
+  return since === 0 || since === 1;
 }
