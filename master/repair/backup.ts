@@ -115,10 +115,14 @@ export class Backups {
       await mkdir(dirname(path), { recursive: true, mode: 0o700 });
       await this.#options.store.backup(path);
       let bytes = await synced(path);
+      // It is there even if no crawl has written anything: a master starts with both folders.
+      const out = join(unfinished, 'out');
+      await mkdir(out);
       for (const { crawl, files } of await recordedIn(dirname(path))) {
-        bytes += await this.#copyFiles(crawl, files, join(unfinished, 'out', crawl));
+        bytes += await this.#copyFiles(crawl, files, join(out, crawl));
       }
-      bytes += await this.#copyImages(dirname(path), join(unfinished, 'out'));
+      bytes += await this.#copyImages(dirname(path), out);
+      await synced(out);
       await rename(unfinished, folder);
       await synced(dirname(folder));
       return { folder, bytes };

@@ -36,6 +36,16 @@ test('a master starts from a backup that was made under load', { timeout }, asyn
   await assertGoesOn(t, cluster, 'half', [...args, '--exit-when-done'], site);
 });
 
+test('a backup that was made before the first page begins with both of its folders', {
+  timeout,
+}, async (t) => {
+  const site = await siteFor(t, generateSite(604, 20));
+  const cluster = new Cluster(t);
+  await cluster.master([site.url]);
+  await cluster.ask('backup', 'first');
+  await assertGoesOn(t, cluster, 'first', [site.url, '--exit-when-done'], site);
+});
+
 test('who can ask for backups cannot fill the disk with them', { timeout }, async (t) => {
   const cluster = new Cluster(t);
   await cluster.master([]);
