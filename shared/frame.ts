@@ -18,8 +18,10 @@ import { limits } from './protocol.ts';
 export const frameHeaderBytes = 4;
 const longHeaderBytes = 12;
 const empty = Buffer.alloc(0);
-/** Size of an unfinished frame from which on its growth is reported. */
-const largeBytes = 1 << 20;
+/** An unfinished frame above this size is kept in pieces of it, and its growth is reported. Blocks
+ *  of one size leave no gaps when they are freed: those that doubled, up to 32 MiB, could make a
+ *  process take twice as much memory as it used. */
+const pieceBytes = 1 << 20;
 
 /** Cuts a byte stream into payloads: `push` a chunk, then call `next` until it returns
  *  undefined. */
@@ -29,10 +31,13 @@ export class FrameDecoder {
   /** An unfinished large frame took more memory; the reader of this flag resets it. */
   hasGrown = false;
   #chunk: Buffer = empty;
-  // A frame that spans chunks grows here, by doubling, so that a peer that sends single bytes
-  // costs no more memory than it has sent.
+  // A frame that spans chunks grows here: full pieces, and one that grows by doubling, so that a
+  // peer that sends single bytes costs little more memory than it has sent.
+  #pieces: Buffer[] = [];
   #partial: Buffer = empty;
+  /** Bytes of all pieces, and of the last one. */
   #filled = 0;
+  #used = 0;
 
   constructor(bytesMax: number) {
     this.bytesMax = bytesMax;
@@ -60,12 +65,12 @@ export class FrameDecoder {
 
   #nextOfPartial(): Buffer | undefined {
     while (true) {
-      const size = this.#frameSize(this.#partial.subarray(0, this.#filled));
+      const last = this.#partial.subarray(0, this.#used);
+      const size = this.#frameSize(this.#pieces[0] ?? last);
       if (size !== undefined && this.#filled === size.total) {
-        const payload = this.#partial.subarray(size.header, size.total);
-        this.#partial = empty;
-        this.#filled = 0;
-        return payload;
+        const frame = this.#pieces.length === 0 ? last : Buffer.concat([...this.#pieces, last]);
+        this.#dropPartial();
+        return frame.subarray(size.header);
       }
       if (this.#chunk.length === 0) return undefined;
       // Without a size the header is incomplete: take single bytes until it is whole.
@@ -76,13 +81,19 @@ export class FrameDecoder {
   /** Drops unfinished frames, which will not be read. */
   clear(): void {
     this.#chunk = empty;
+    this.#dropPartial();
+  }
+
+  #dropPartial(): void {
+    this.#pieces = [];
     this.#partial = empty;
     this.#filled = 0;
+    this.#used = 0;
   }
 
   /** Bytes kept in memory. */
   get heldBytes(): number {
-    return this.#chunk.length + this.#partial.length;
+    return this.#chunk.length + this.#pieces.length * pieceBytes + this.#partial.length;
   }
 
   /** No byte of a frame is pending. */
@@ -92,16 +103,29 @@ export class FrameDecoder {
 
   /** Moves the first `count` bytes of the chunk to the partial frame. */
   #keep(count: number): void {
-    const filled = this.#filled + count;
-    if (filled > this.#partial.length) {
-      const grown = Buffer.allocUnsafe(Math.max(filled, this.#partial.length * 2));
-      this.hasGrown ||= grown.length >= largeBytes;
-      this.#partial.copy(grown, 0, 0, this.#filled);
-      this.#partial = grown;
+    for (let left = count; left > 0; ) {
+      if (this.#used === this.#partial.length) this.#grow(left);
+      const copied = this.#chunk.copy(this.#partial, this.#used, 0, left);
+      this.#chunk = this.#chunk.subarray(copied);
+      this.#used += copied;
+      this.#filled += copied;
+      left -= copied;
     }
-    this.#chunk.copy(this.#partial, this.#filled, 0, count);
-    this.#filled = filled;
-    this.#chunk = this.#chunk.subarray(count);
+  }
+
+  /** Makes room for some of `count` bytes. */
+  #grow(count: number): void {
+    const full = this.#partial;
+    if (full.length < pieceBytes) {
+      const bytes = Math.max(full.length + count, full.length * 2);
+      this.#partial = Buffer.allocUnsafe(Math.min(bytes, pieceBytes));
+      full.copy(this.#partial);
+    } else {
+      this.#pieces.push(full);
+      this.#partial = Buffer.allocUnsafe(pieceBytes);
+      this.#used = 0;
+    }
+    this.hasGrown ||= this.#partial.length === pieceBytes;
   }
 
   /** Returns header and total size of the first frame in `bytes`; undefined if the header is

@@ -65,6 +65,47 @@ test('frame: any payloads in any segmentation come out as they went in', () => {
   );
 });
 
+test('frame: large ones come out as they went in, wherever they are cut', () => {
+  const mebi = 1 << 20;
+  const bytes = Buffer.alloc(3 * mebi + 100);
+  for (let at = 0; at < bytes.length; at += 4) bytes.writeInt32BE(at, at);
+  // Sizes about whole MiB with and without the header, the long one, too.
+  const size = fc
+    .tuple(fc.integer({ min: 1, max: 3 }), fc.integer({ min: -20, max: 20 }))
+    .map(([count, more]) => count * mebi + more);
+  const sizes = fc.array(size, { minLength: 1, maxLength: 3 });
+  fc.assert(
+    fc.property(sizes, fc.array(fc.nat(9 * mebi), { maxLength: 12 }), (lengths, cuts) => {
+      const payloads = lengths.map((length) => bytes.subarray(0, length));
+      const frames = payloads.map((one, i) => (i % 2 === 0 ? encodeFrame(one) : longFrame(one)));
+      const all = decodeAll(cutAt(Buffer.concat(frames), cuts), 4 * mebi);
+      assert.deepEqual(
+        all.map(({ length }) => length),
+        lengths,
+      );
+      assert.ok(all.every((one, i) => payloads[i]?.equals(one)));
+    }),
+    { numRuns: 40 },
+  );
+});
+
+test('frame: an unfinished one holds little more than came of it, and says when it has grown', () => {
+  const decoder = new FrameDecoder(1 << 25);
+  const frame = encodeFrame(Buffer.alloc(5_000_000, 1));
+  let grown = 0;
+  for (let at = 0; at < frame.length - 1; at += 10_007) {
+    decoder.push(frame.subarray(at, Math.min(at + 10_007, frame.length - 1)));
+    assert.equal(decoder.next(), undefined);
+    assert.ok(decoder.heldBytes <= Math.min(2 * at, at + (1 << 20)) + 2 * 10_007);
+    if (decoder.hasGrown) grown++;
+    decoder.hasGrown = false;
+  }
+  assert.equal(grown, 5);
+  decoder.push(frame.subarray(-1));
+  assert.equal(decoder.next()?.length, 5_000_000);
+  assert.equal(decoder.heldBytes, 0);
+});
+
 test('frame: a payload stays as it was while later chunks come in', () => {
   const decoder = new FrameDecoder(1000);
   const first = encodeFrame(Buffer.from('first payload'));

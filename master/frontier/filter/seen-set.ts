@@ -47,6 +47,8 @@ import { WaitingSet } from './waiting-set.ts';
 const movedPerKey = 8;
 /** The same of a flush. */
 const flushedPerKey = 4;
+/** Keys of the commit that fills a set, as a share of those that it may have before. */
+const commitShare = 1 / 8;
 /** Journal rows that are deleted in a commit, at most. */
 const trimRows = 64;
 /** Journal rows that are read at once. */
@@ -82,7 +84,7 @@ export class SeenSet {
   readonly #store: Rows;
   readonly #freezeKeys: number;
   readonly #spanOf: (filter: number) => Span;
-  #active = new WaitingSet();
+  #active: WaitingSet;
   /** The last one is being flushed, or is flushed and not on the disk yet. */
   #frozen: Frozen[] = [];
   #spare: WaitingSet | undefined;
@@ -113,6 +115,7 @@ export class SeenSet {
     this.#crawl = options.crawl;
     this.#store = options.store;
     this.#freezeKeys = options.freezeKeys;
+    this.#active = this.#waitingSet();
     this.#saved = options.saved;
     this.#spanOf = options.spanOf ?? (() => allKeys);
     if (options.isForgotten) return;
@@ -222,6 +225,11 @@ export class SeenSet {
     return last !== undefined && last.to > this.#flushed;
   }
 
+  /** `keys`: so many will come. */
+  #waitingSet(keys = 0): WaitingSet {
+    return new WaitingSet(keys, this.#freezeKeys * (1 + commitShare));
+  }
+
   /** The memory of a set that is in a run now serves for the next one. */
   #keep(keys: WaitingSet): void {
     if (this.#spare !== undefined) return;
@@ -237,7 +245,7 @@ export class SeenSet {
     const writer = new RunWriter(this.#crawl, run);
     this.#frozen.push({ keys, run, to: this.#lastCommit, writer });
     // As many as came before.
-    this.#active = this.#spare ?? new WaitingSet(keys.count);
+    this.#active = this.#spare ?? this.#waitingSet(keys.count);
     this.#spare = undefined;
     this.#isChanged = true;
   }
@@ -330,7 +338,7 @@ export class SeenSet {
     if (flush === undefined) return;
     const { run, at, to } = flush;
     const writer = new RunWriter(this.#crawl, run, at);
-    this.#frozen.push({ keys: new WaitingSet(), run, to, writer });
+    this.#frozen.push({ keys: this.#waitingSet(), run, to, writer });
   }
 
   #readJournal({ flushed }: Manifest, visit: (words: Uint32Array, at: number) => void): void {

@@ -2,46 +2,45 @@
  * Fingerprints that are in the journal, but not in a sorted run yet: an exact set that only grows.
  * Open addressing in the order of the keys, so that it can be written as a run without being
  * sorted: a key's place is given by its first four bytes, and if that is taken, it is the next free
- * one behind. 17 bytes a place, of which at least seven in sixteen are free. When it doubles, each
+ * one behind. 17 bytes a place, of which at least three in sixteen are free. When it grows, each
  * new key moves some of the old ones: all at once would hold the event loop for some 50 ms.
  */
 import { firstOf } from '../../store/runs.ts';
 
 const placesMin = 1 << 10;
-/** The share of places that keys may have. Above a half, since a set that becomes a run at 2^20
- *  keys has those of a whole commit: at a half it would double for them, some 80 ms and 36 MB. */
-const fullShare = 9 / 16;
+/** The share of places that keys may have: a key that is not there is looked for in 15 then. */
+const fullShare = 13 / 16;
 /** Behind the last place, for keys that are displaced: nothing wraps around. */
 const tailPlaces = 1 << 10;
 /** Old places that a new key moves: all have moved long before the set is full again. */
 const movedPlaces = 8;
 
-/** The places that a set had before it doubled; those before `at` have moved. */
+/** The places that a set had before it grew; those before `at` have moved. */
 type Old = {
   readonly words: Uint32Array;
   readonly used: Uint8Array;
-  readonly shift: number;
+  readonly scale: number;
   at: number;
 };
 
 export class WaitingSet {
-  #places: number;
-  /** Bits of a key's first word that do not count for its place. */
-  #shift: number;
-  #words: Uint32Array;
-  #used: Uint8Array;
+  readonly #most: number;
+  #places = 0;
+  /** Of a key's first four bytes, as a number, to its place. */
+  #scale = 0;
+  #words = new Uint32Array(0);
+  #used = new Uint8Array(0);
   #count = 0;
   #old: Old | undefined;
   /** While it is read in order: keys of a bucket, by their first four bytes. */
   #firsts = new Float64Array(512);
   #found = new Uint32Array(512);
 
-  /** `keys`: so many will come, and nothing has to be moved for them. */
-  constructor(keys = 0) {
-    this.#places = Math.max(placesMin, 2 ** Math.ceil(Math.log2((keys + 1) / fullShare)));
-    this.#shift = 32 - Math.log2(this.#places);
-    this.#words = new Uint32Array((this.#places + tailPlaces) * 4);
-    this.#used = new Uint8Array(this.#places + tailPlaces);
+  /** `keys`: for so many nothing has to be moved. `most`: it takes no more memory than for so many
+   *  until more come. */
+  constructor(keys = 0, most = 0) {
+    this.#most = placesFor(most);
+    this.#resize(placesFor(keys));
   }
 
   get count(): number {
@@ -84,10 +83,10 @@ export class WaitingSet {
    *  many there are. */
   between(from: number, to: number, visit: (words: Uint32Array, at: number) => void): number {
     this.#moveAll();
-    const end = (to - 1) >>> this.#shift;
+    const end = Math.floor((to - 1) * this.#scale);
     let count = 0;
     // Keys may stand behind their places, as far as the next free one.
-    for (let place = from >>> this.#shift; place < this.#used.length; place++) {
+    for (let place = Math.floor(from * this.#scale); place < this.#used.length; place++) {
       if (this.#used[place] !== 1) {
         if (place >= end) break;
         continue;
@@ -119,13 +118,13 @@ export class WaitingSet {
 
   /** Returns the place of the fingerprint, or the free place where it belongs. */
   #find(words: Uint32Array, at: number): number {
-    return placeOf(this.#words, this.#used, this.#shift, words, at);
+    return placeOf(this.#words, this.#used, this.#scale, words, at);
   }
 
   /** True: it is among the old places. */
   #isOld(words: Uint32Array, at: number): boolean {
     const old = this.#old;
-    return old !== undefined && old.used[placeOf(old.words, old.used, old.shift, words, at)] === 1;
+    return old !== undefined && old.used[placeOf(old.words, old.used, old.scale, words, at)] === 1;
   }
 
   #put(place: number, words: Uint32Array, at: number): void {
@@ -137,15 +136,20 @@ export class WaitingSet {
   /** Its keys are in the old places now, and move bit by bit. */
   #grow(): void {
     this.#moveAll();
-    this.#old = { words: this.#words, used: this.#used, shift: this.#shift, at: 0 };
-    this.#double();
+    this.#old = { words: this.#words, used: this.#used, scale: this.#scale, at: 0 };
+    this.#enlarge();
   }
 
-  #double(): void {
-    this.#places *= 2;
-    this.#shift--;
-    this.#words = new Uint32Array((this.#places + tailPlaces) * 4);
-    this.#used = new Uint8Array(this.#places + tailPlaces);
+  #enlarge(): void {
+    const places = this.#places * 2;
+    this.#resize(this.#places < this.#most ? Math.min(places, this.#most) : places);
+  }
+
+  #resize(places: number): void {
+    this.#places = places;
+    this.#scale = places / 2 ** 32;
+    this.#words = new Uint32Array((places + tailPlaces) * 4);
+    this.#used = new Uint8Array(places + tailPlaces);
   }
 
   /** A key of other places: it is not among these, and they may have no room behind them. */
@@ -153,7 +157,7 @@ export class WaitingSet {
     let place = this.#find(words, at);
     while (place + 1 >= this.#used.length) {
       const [all, used] = [this.#words, this.#used];
-      this.#double();
+      this.#enlarge();
       for (let i = 0; i < used.length; i++) if (used[i] === 1) this.#take(all, i * 4);
       place = this.#find(words, at);
     }
@@ -175,16 +179,20 @@ export class WaitingSet {
   }
 }
 
+function placesFor(keys: number): number {
+  return Math.max(placesMin, Math.ceil((keys + 1) / fullShare));
+}
+
 /** The place of the fingerprint, or the free place where it belongs. */
 function placeOf(
   set: Uint32Array,
   used: Uint8Array,
-  shift: number,
+  scale: number,
   words: Uint32Array,
   at: number,
 ): number {
   const w0 = words[at] ?? 0;
-  let place = firstOf(w0) >>> shift;
+  let place = Math.floor(firstOf(w0) * scale);
   for (; used[place] === 1; place++) {
     const entry = place * 4;
     if (
