@@ -10,6 +10,7 @@ import { RunMerge } from '../../master/frontier/filter/run-merge.ts';
 import { type Asked, inOrder } from '../../master/frontier/filter/run-order.ts';
 import { manifestOf, SeenSet } from '../../master/frontier/filter/seen-set.ts';
 import { WaitingRoom } from '../../master/frontier/filter/waiting-room.ts';
+import { WaitingSet } from '../../master/frontier/filter/waiting-set.ts';
 import { SeenCheck } from '../../master/repair/seen-check.ts';
 import { MemoryStore } from '../../master/store/memory.ts';
 import { crawlKey } from '../../master/store/records.ts';
@@ -189,6 +190,24 @@ test('seen: the most that waits in all crawls together is bounded', async () => 
     await store.commit(relief?.changes ?? []);
     relief?.done();
     assert.ok(room.waiting < 3_000, `${room.waiting} keys wait`);
+  }
+});
+
+test('seen: a set has room for its last commit, also if that is larger than the one before', async () => {
+  const freezeKeys = 20_000;
+  const store = new MemoryStore();
+  const set = new SeenSet({ crawl, store, freezeKeys, saved: 0, visit: () => {} });
+  // Both sets as large as they may become.
+  const most = new WaitingSet(freezeKeys * 1.125).bytes * 2;
+  const commits = [...new Array(39).fill(1_000), 999, 2_000];
+  for (const [i, count] of commits.entries()) {
+    const words = randomWords(count, i);
+    for (let at = 0; at < words.length; at += 4) {
+      set.add(words, at);
+      assert.ok(set.bytes <= most, `${set.bytes} bytes in commit ${i}`);
+    }
+    await store.commit(set.changes(i + 1));
+    set.seal()?.();
   }
 });
 

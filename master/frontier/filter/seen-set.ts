@@ -225,9 +225,10 @@ export class SeenSet {
     return last !== undefined && last.to > this.#flushed;
   }
 
-  /** `keys`: so many will come. */
-  #waitingSet(keys = 0): WaitingSet {
-    return new WaitingSet(keys, this.#freezeKeys * (1 + commitShare));
+  /** `before`: so many came before it fills, at the last time. */
+  #waitingSet(before = 0): WaitingSet {
+    const most = withCommit(this.#freezeKeys);
+    return new WaitingSet(Math.min(withCommit(before), most), most);
   }
 
   /** The memory of a set that is in a run now serves for the next one. */
@@ -368,6 +369,11 @@ export class SeenSet {
     const row = this.#store.peek('runs', key);
     return row !== undefined && hasKey(row, words, at);
   }
+}
+
+/** Keys of a set that had so many, and of the commit that fills it. */
+function withCommit(keys: number): number {
+  return keys * (1 + commitShare);
 }
 
 /** What is on record of a crawl's runs. */
