@@ -35,8 +35,7 @@ export class FrameDecoder {
   // peer that sends single bytes costs little more memory than it has sent.
   #pieces: Buffer[] = [];
   #partial: Buffer = empty;
-  /** Bytes of all pieces, and of the last one. */
-  #filled = 0;
+  /** Bytes of the frame in `#partial`. */
   #used = 0;
 
   constructor(bytesMax: number) {
@@ -87,8 +86,12 @@ export class FrameDecoder {
   #dropPartial(): void {
     this.#pieces = [];
     this.#partial = empty;
-    this.#filled = 0;
     this.#used = 0;
+  }
+
+  /** Bytes of the partial frame. */
+  get #filled(): number {
+    return this.#pieces.length * pieceBytes + this.#used;
   }
 
   /** Bytes kept in memory. */
@@ -108,7 +111,6 @@ export class FrameDecoder {
       const copied = this.#chunk.copy(this.#partial, this.#used, 0, left);
       this.#chunk = this.#chunk.subarray(copied);
       this.#used += copied;
-      this.#filled += copied;
       left -= copied;
     }
   }
