@@ -96,7 +96,7 @@ if(zlib.crc32(all.subarray(0,end))===all.readUInt32LE(end))cachedData=all.subarr
 const script=new Script(text,{filename,cachedData});
 if(process.env.ORBWEAVER_START_CACHE==='write')process.on('exit',()=>{
 // A flag that the program has set would stand in the cache.
-v8.setFlagsFromString('--no-expose-gc');
+set(['--no-expose-gc','--semi-space-growth-factor=2']);
 setFlags();
 const path=fileURLToPath(kept),data=script.createCachedData(),sum=Buffer.alloc(4);
 sum.writeUInt32LE(zlib.crc32(data));

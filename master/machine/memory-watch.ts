@@ -12,6 +12,7 @@
  */
 import v8 from 'node:v8';
 import { runInNewContext } from 'node:vm';
+import { holdYoungHeap } from './young-heap.ts';
 
 const lookMsMin = 100;
 const lookMsMax = 1_000;
@@ -56,6 +57,7 @@ export class MemoryWatch {
     this.#options = options;
     v8.setFlagsFromString('--expose-gc');
     this.#collect = runInNewContext('gc') as Collect;
+    holdYoungHeap();
     this.#lookIn(lookMsMin);
   }
 
@@ -75,7 +77,7 @@ export class MemoryWatch {
 
   #lookIn(ms: number): void {
     this.#timer = setTimeout(() => {
-      this.#giveBackWhenIdle(performance.now());
+      this.#afterWork(performance.now());
       const leftBytes = this.#options.bytesMax * tightPart - this.look();
       const nextMs = Math.min(Math.max(leftBytes / fillsMax, lookMsMin), lookMsMax);
       if (this.#timer !== undefined) this.#lookIn(nextMs);
@@ -100,12 +102,19 @@ export class MemoryWatch {
     return used;
   }
 
-  #giveBackWhenIdle(now: number): void {
+  #afterWork(now: number): void {
     const { count } = this.#options.commits;
-    if (count !== this.#commits) this.#idleSince = now;
-    this.#commits = count;
-    if (now - this.#idleSince < idleMs) return;
-    this.#idleSince = now;
+    if (count !== this.#commits) {
+      this.#commits = count;
+      this.#idleSince = now;
+      holdYoungHeap();
+    } else if (now - this.#idleSince >= idleMs) {
+      this.#idleSince = now;
+      this.#giveBack(now);
+    }
+  }
+
+  #giveBack(now: number): void {
     const { heapTotal, external } = memoryUsage();
     if (heapTotal + external >= this.#leftBytes + worthBytes) this.#collectNow(now);
   }
