@@ -3,8 +3,9 @@
 /** Of a host that has tasks, and of one of its tasks. */
 const bytesPerHost = 4096;
 const bytesPerTask = 512;
-/** Of a seen key that waits to be sorted: two sets of 1.4 places of 17 bytes a key. */
-const bytesPerWaiting = 48;
+/** Of a seen key that waits to be sorted: 1.4 places of 17 bytes, and half as much while their set
+ *  grows or is flushed. */
+const bytesPerWaiting = 36;
 /** Keys of a sorted run, and the least. */
 const waitingMax = 1 << 20;
 const waitingMin = 1 << 14;

@@ -91,3 +91,41 @@ test('waiting: more keys than were expected have room, too', () => {
     20_000,
   );
 });
+
+test('waiting: gets the memory of a larger set bit by bit, which gets its own', () => {
+  const words = randomWords(3_000, 12);
+  const others = randomWords(20_000, 13);
+  const [large, small] = [new WaitingSet(20_000), new WaitingSet()];
+  for (let at = 0; at < others.length; at += 4) large.add(others, at);
+  for (let at = 0; at < 2_000 * 4; at += 4) small.add(words, at);
+  for (const set of [large, small]) set.settle();
+  const [largeBytes, smallBytes] = [large.bytes, small.bytes];
+  assert.equal(large.exchange(small), false);
+  assert.equal(small.exchange(large), true);
+  for (let at = 2_000 * 4; at < words.length; at += 4) {
+    for (const known of [0, 4 * Math.floor(at / 8), at - 4]) assert.ok(small.has(words, known));
+    assert.ok(!small.has(words, at));
+    assert.ok(!small.has(others, at));
+    assert.ok(small.add(words, at));
+  }
+  assert.equal(small.count, 3_000);
+  assert.deepEqual([small.bytes, large.bytes], [largeBytes, smallBytes]);
+  assert.equal(large.count, 0);
+  for (const all of [words, others]) {
+    for (let at = 0; at < all.length; at += 4) assert.ok(!large.has(all, at));
+  }
+  for (let at = 0; at < others.length; at += 4) assert.ok(large.add(others, at));
+  assert.equal(large.count, 20_000);
+});
+
+test('waiting: gets more memory before its keys have moved', () => {
+  const words = randomWords(2_000, 14);
+  const [some, more, most] = [new WaitingSet(), new WaitingSet(4_000), new WaitingSet(9_000)];
+  for (let at = 0; at < words.length; at += 4) some.add(words, at);
+  const { bytes } = more;
+  assert.ok(some.exchange(more));
+  assert.ok(some.exchange(most));
+  some.settle();
+  for (let at = 0; at < words.length; at += 4) assert.ok(some.has(words, at));
+  assert.equal(most.bytes, bytes);
+});

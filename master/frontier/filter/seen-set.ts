@@ -49,6 +49,9 @@ const movedPerKey = 8;
 const flushedPerKey = 4;
 /** Keys of the commit that fills a set, as a share of those that it may have before. */
 const commitShare = 1 / 8;
+/** The share of them that comes while the set before it is flushed, and its memory is not free yet:
+ *  of `flushedPerKey`, and of the commits under way. */
+const flushShare = 3 / 8;
 /** Journal rows that are deleted in a commit, at most. */
 const trimRows = 64;
 /** Journal rows that are read at once. */
@@ -87,6 +90,7 @@ export class SeenSet {
   #active: WaitingSet;
   /** The last one is being flushed, or is flushed and not on the disk yet. */
   #frozen: Frozen[] = [];
+  /** The memory of the next one. */
   #spare: WaitingSet | undefined;
   /** As the next commit records it. */
   #next = 1;
@@ -209,7 +213,7 @@ export class SeenSet {
       for (const { merge, at } of merges) merge.safeAt = Math.max(merge.safeAt, at);
       this.#merges = this.#merges.filter(({ safeAt, target }) => safeAt < target.buckets);
       for (const run of runs) this.#onDisk.add(run);
-      for (const { keys, to } of this.#frozen) if (to <= flushed) this.#keep(keys);
+      for (const { keys, to } of this.#frozen) if (to <= flushed) this.#reuse(keys);
       this.#frozen = this.#frozen.filter(({ to }) => to > flushed);
       this.#asked = [];
     };
@@ -225,17 +229,15 @@ export class SeenSet {
     return last !== undefined && last.to > this.#flushed;
   }
 
-  /** `before`: so many came before it fills, at the last time. */
-  #waitingSet(before = 0): WaitingSet {
-    const most = withCommit(this.#freezeKeys);
-    return new WaitingSet(Math.min(withCommit(before), most), most);
+  #waitingSet(keys = 0): WaitingSet {
+    return new WaitingSet(keys, this.#freezeKeys * (1 + commitShare));
   }
 
-  /** The memory of a set that is in a run now serves for the next one. */
-  #keep(keys: WaitingSet): void {
-    if (this.#spare !== undefined) return;
-    keys.clear();
-    this.#spare = keys;
+  /** Its keys are in a run now. The set that fills gets its memory; the next one begins with the
+   *  memory that is left then, of which a set needs little until this one here is flushed. */
+  #reuse(keys: WaitingSet): void {
+    if (!this.#active.exchange(keys)) keys.clear();
+    this.#spare ??= keys;
   }
 
   #freeze(changes: Change[]): void {
@@ -245,8 +247,8 @@ export class SeenSet {
     const run = { id: this.#next++, level: 0, keys: keys.count, buckets: bucketsFor(keys.count) };
     const writer = new RunWriter(this.#crawl, run);
     this.#frozen.push({ keys, run, to: this.#lastCommit, writer });
-    // As many as came before.
-    this.#active = this.#spare ?? this.#waitingSet(keys.count);
+    keys.settle();
+    this.#active = this.#spare ?? this.#waitingSet(keys.count * flushShare);
     this.#spare = undefined;
     this.#isChanged = true;
   }
@@ -369,11 +371,6 @@ export class SeenSet {
     const row = this.#store.peek('runs', key);
     return row !== undefined && hasKey(row, words, at);
   }
-}
-
-/** Keys of a set that had so many, and of the commit that fills it. */
-function withCommit(keys: number): number {
-  return keys * (1 + commitShare);
 }
 
 /** What is on record of a crawl's runs. */

@@ -2,8 +2,9 @@
  * Fingerprints that are in the journal, but not in a sorted run yet: an exact set that only grows.
  * Open addressing in the order of the keys, so that it can be written as a run without being
  * sorted: a key's place is given by its first four bytes, and if that is taken, it is the next free
- * one behind. 17 bytes a place, of which at least three in sixteen are free. When it grows, each
- * new key moves some of the old ones: all at once would hold the event loop for some 50 ms.
+ * one behind. 17 bytes a place, of which at least three in sixteen are free. When it grows, or
+ * gets the memory of another set, each new key moves some of the old ones: all at once would hold
+ * the event loop for some 50 ms.
  */
 import { firstOf } from '../../store/runs.ts';
 
@@ -15,21 +16,19 @@ const tailPlaces = 1 << 10;
 /** Old places that a new key moves: all have moved long before the set is full again. */
 const movedPlaces = 8;
 
-/** The places that a set had before it grew; those before `at` have moved. */
-type Old = {
+type Places = {
   readonly words: Uint32Array;
   readonly used: Uint8Array;
+  /** Of a key's first four bytes, as a number, to its place. */
   readonly scale: number;
-  at: number;
 };
+
+/** The places that a set had before; those before `at` have moved. `heir` gets their memory then. */
+type Old = { readonly places: Places; readonly heir: WaitingSet | undefined; at: number };
 
 export class WaitingSet {
   readonly #most: number;
-  #places = 0;
-  /** Of a key's first four bytes, as a number, to its place. */
-  #scale = 0;
-  #words = new Uint32Array(0);
-  #used = new Uint8Array(0);
+  #places: Places;
   #count = 0;
   #old: Old | undefined;
   /** While it is read in order: keys of a bucket, by their first four bytes. */
@@ -40,7 +39,7 @@ export class WaitingSet {
    *  until more come. */
   constructor(keys = 0, most = 0) {
     this.#most = placesFor(most);
-    this.#resize(placesFor(keys));
+    this.#places = makePlaces(placesFor(keys));
   }
 
   get count(): number {
@@ -48,25 +47,24 @@ export class WaitingSet {
   }
 
   get bytes(): number {
-    const old = this.#old;
-    const oldBytes = old === undefined ? 0 : old.words.byteLength + old.used.byteLength;
-    return this.#words.byteLength + this.#used.byteLength + oldBytes;
+    return bytesOf(this.#places) + (this.#old === undefined ? 0 : bytesOf(this.#old.places));
   }
 
   /** `words` holds fingerprints; `at` is the index of the first word of one. */
   has(words: Uint32Array, at: number): boolean {
-    return this.#used[this.#find(words, at)] === 1 || this.#isOld(words, at);
+    return hasAt(this.#places, words, at) || this.#isOld(words, at);
   }
 
   /** Returns false if it was there already. */
   add(words: Uint32Array, at: number): boolean {
-    const place = this.#find(words, at);
-    if (this.#used[place] === 1 || this.#isOld(words, at)) return false;
-    if (place + 1 >= this.#used.length || this.#count >= this.#places * fullShare) {
-      this.#grow();
+    const { used } = this.#places;
+    const place = placeOf(this.#places, words, at);
+    if (used[place] === 1 || this.#isOld(words, at)) return false;
+    if (place + 1 >= used.length || this.#count >= countOf(this.#places) * fullShare) {
+      this.#moveTo(this.#larger(), undefined);
       return this.add(words, at);
     }
-    this.#put(place, words, at);
+    put(this.#places, place, words, at);
     this.#count++;
     if (this.#old !== undefined) this.#move(this.#old, movedPlaces);
     return true;
@@ -74,27 +72,43 @@ export class WaitingSet {
 
   /** Forgets all keys, and keeps its memory. */
   clear(): void {
-    this.#used.fill(0);
+    this.#places.used.fill(0);
     this.#old = undefined;
     this.#count = 0;
+  }
+
+  /** Gets the memory of `other`, if that is more: `other` forgets its keys, and gets the memory of
+   *  this one once all keys have moved. Returns false if it is not more. */
+  exchange(other: WaitingSet): boolean {
+    if (countOf(other.#places) <= countOf(this.#places)) return false;
+    other.clear();
+    this.#moveTo(other.#places, other);
+    other.#places = makePlaces(placesMin);
+    return true;
+  }
+
+  /** Moves all keys that have not moved yet. */
+  settle(): void {
+    if (this.#old !== undefined) this.#move(this.#old, Number.POSITIVE_INFINITY);
   }
 
   /** Calls `visit` for each key with first four bytes from `from` up to `to`, in order. Returns how
    *  many there are. */
   between(from: number, to: number, visit: (words: Uint32Array, at: number) => void): number {
-    this.#moveAll();
-    const end = Math.floor((to - 1) * this.#scale);
+    this.settle();
+    const { words, used, scale } = this.#places;
+    const end = Math.floor((to - 1) * scale);
     let count = 0;
     // Keys may stand behind their places, as far as the next free one.
-    for (let place = Math.floor(from * this.#scale); place < this.#used.length; place++) {
-      if (this.#used[place] !== 1) {
+    for (let place = Math.floor(from * scale); place < used.length; place++) {
+      if (used[place] !== 1) {
         if (place >= end) break;
         continue;
       }
-      const first = firstOf(this.#words[place * 4] ?? 0);
+      const first = firstOf(words[place * 4] ?? 0);
       if (first >= from && first < to) this.#sortIn(count++, first, place * 4);
     }
-    for (let i = 0; i < count; i++) visit(this.#words, this.#found[i] ?? 0);
+    for (let i = 0; i < count; i++) visit(words, this.#found[i] ?? 0);
     return count;
   }
 
@@ -116,67 +130,70 @@ export class WaitingSet {
     this.#found[i] = at;
   }
 
-  /** Returns the place of the fingerprint, or the free place where it belongs. */
-  #find(words: Uint32Array, at: number): number {
-    return placeOf(this.#words, this.#used, this.#scale, words, at);
-  }
-
   /** True: it is among the old places. */
   #isOld(words: Uint32Array, at: number): boolean {
-    const old = this.#old;
-    return old !== undefined && old.used[placeOf(old.words, old.used, old.scale, words, at)] === 1;
-  }
-
-  #put(place: number, words: Uint32Array, at: number): void {
-    this.#used[place] = 1;
-    const to = place * 4;
-    for (let i = 0; i < 4; i++) this.#words[to + i] = words[at + i] ?? 0;
+    return this.#old !== undefined && hasAt(this.#old.places, words, at);
   }
 
   /** Its keys are in the old places now, and move bit by bit. */
-  #grow(): void {
-    this.#moveAll();
-    this.#old = { words: this.#words, used: this.#used, scale: this.#scale, at: 0 };
-    this.#enlarge();
-  }
-
-  #enlarge(): void {
-    const places = this.#places * 2;
-    this.#resize(this.#places < this.#most ? Math.min(places, this.#most) : places);
-  }
-
-  #resize(places: number): void {
+  #moveTo(places: Places, heir: WaitingSet | undefined): void {
+    this.settle();
+    this.#old = { places: this.#places, heir, at: 0 };
     this.#places = places;
-    this.#scale = places / 2 ** 32;
-    this.#words = new Uint32Array((places + tailPlaces) * 4);
-    this.#used = new Uint8Array(places + tailPlaces);
+  }
+
+  /** Twice as many; to the most that it may take it grows from half of that. */
+  #larger(): Places {
+    const doubled = countOf(this.#places) * 2;
+    const half = Math.ceil(this.#most / 2);
+    if (doubled < this.#most) return makePlaces(Math.min(doubled, half));
+    return makePlaces(doubled < this.#most * 2 ? this.#most : doubled);
   }
 
   /** A key of other places: it is not among these, and they may have no room behind them. */
   #take(words: Uint32Array, at: number): void {
-    let place = this.#find(words, at);
-    while (place + 1 >= this.#used.length) {
-      const [all, used] = [this.#words, this.#used];
-      this.#enlarge();
-      for (let i = 0; i < used.length; i++) if (used[i] === 1) this.#take(all, i * 4);
-      place = this.#find(words, at);
+    let place = placeOf(this.#places, words, at);
+    while (place + 1 >= this.#places.used.length) {
+      const before = this.#places;
+      this.#places = this.#larger();
+      for (let i = 0; i < before.used.length; i++) {
+        if (before.used[i] === 1) this.#take(before.words, i * 4);
+      }
+      place = placeOf(this.#places, words, at);
     }
-    this.#put(place, words, at);
-  }
-
-  #moveAll(): void {
-    if (this.#old !== undefined) this.#move(this.#old, Number.POSITIVE_INFINITY);
+    put(this.#places, place, words, at);
   }
 
   /** Moves the keys of that many old places, which keep them until all have moved: a key that was
    *  displaced is found only while no place before it is free. */
-  #move(old: Old, places: number): void {
-    const end = Math.min(old.used.length, old.at + places);
+  #move(old: Old, count: number): void {
+    const { words, used } = old.places;
+    const end = Math.min(used.length, old.at + count);
     for (; old.at < end; old.at++) {
-      if (old.used[old.at] === 1) this.#take(old.words, old.at * 4);
+      if (used[old.at] === 1) this.#take(words, old.at * 4);
     }
-    if (old.at === old.used.length) this.#old = undefined;
+    if (old.at < used.length) return;
+    this.#old = undefined;
+    if (old.heir === undefined) return;
+    used.fill(0);
+    old.heir.#places = old.places;
   }
+}
+
+function makePlaces(count: number): Places {
+  return {
+    words: new Uint32Array((count + tailPlaces) * 4),
+    used: new Uint8Array(count + tailPlaces),
+    scale: count / 2 ** 32,
+  };
+}
+
+function countOf({ used }: Places): number {
+  return used.length - tailPlaces;
+}
+
+function bytesOf({ words, used }: Places): number {
+  return words.byteLength + used.byteLength;
 }
 
 function placesFor(keys: number): number {
@@ -184,25 +201,30 @@ function placesFor(keys: number): number {
 }
 
 /** The place of the fingerprint, or the free place where it belongs. */
-function placeOf(
-  set: Uint32Array,
-  used: Uint8Array,
-  scale: number,
-  words: Uint32Array,
-  at: number,
-): number {
+function placeOf(places: Places, words: Uint32Array, at: number): number {
+  const { words: all, used } = places;
   const w0 = words[at] ?? 0;
-  let place = Math.floor(firstOf(w0) * scale);
+  let place = Math.floor(firstOf(w0) * places.scale);
   for (; used[place] === 1; place++) {
     const entry = place * 4;
     if (
-      set[entry] === w0 &&
-      set[entry + 1] === words[at + 1] &&
-      set[entry + 2] === words[at + 2] &&
-      set[entry + 3] === words[at + 3]
+      all[entry] === w0 &&
+      all[entry + 1] === words[at + 1] &&
+      all[entry + 2] === words[at + 2] &&
+      all[entry + 3] === words[at + 3]
     ) {
       break;
     }
   }
   return place;
+}
+
+function hasAt(places: Places, words: Uint32Array, at: number): boolean {
+  return places.used[placeOf(places, words, at)] === 1;
+}
+
+function put({ words: all, used }: Places, place: number, words: Uint32Array, at: number): void {
+  used[place] = 1;
+  const to = place * 4;
+  for (let i = 0; i < 4; i++) all[to + i] = words[at + i] ?? 0;
 }
