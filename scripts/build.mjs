@@ -10,7 +10,7 @@ import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { brotliCompressSync } from 'node:zlib';
 import { build } from 'esbuild';
-import { idleFlag, longIdleMs, programBuild, programFile } from './program-file.mjs';
+import { growthFlag, idleFlag, longIdleMs, programBuild, programFile } from './program-file.mjs';
 import { makeStartCaches } from './start-cache.mjs';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
@@ -175,12 +175,13 @@ const commonModules = [
   'tls',
   'worker_threads',
 ];
-const program = async (name, external, { own, youngMb, modules }) => {
+const program = async (name, external, { own, ownOf20 = [], young, modules }) => {
   const { outputFiles } = await build({ ...bundle(name, external), banner: {}, ...programBuild });
   const [{ text }] = outputFiles;
   const flags = [...idleFlags, ...own];
   const all = [...commonModules, ...modules];
-  const how = { flags, flagsOf20, startFlags, youngMb, modules: all };
+  const of20 = [...flagsOf20, ...ownOf20];
+  const how = { flags, flagsOf20: of20, startFlags, ...young, modules: all };
   writeFileSync(`${root}/${name}.js`, programFile(name, text, how));
 };
 const idleFlags = [idleFlag(longIdleMs)];
@@ -207,9 +208,13 @@ const compilerFlags = [
   '--no-turbo-loop-peeling',
 ];
 /** V8 lets the heap of a master grow to four times what it needs before it collects, as long as that pays: the
- *  links of seconds ago, which stand in no queue any more. To twice as much costs 3 % of its new links a second
- *  at most, and gives back a third of its memory. */
-const masterFlags = ['--heap-growing-percent=100'];
+ *  links of seconds ago, which stand in no queue any more. To half as much again costs 7 % of its new links a second
+ *  at most, and gives back half of its memory. */
+const masterFlags = ['--heap-growing-percent=50'];
+/** The young part would grow to 16 MiB a half while the links of a commit survive, for no more links a second.
+ *  The start lets it grow to 4, and then no more (see master/machine/young-heap.ts). Others than Node 20 have no
+ *  such limit. */
+const masterFlagsOf20 = [growthFlag(1)];
 /** Those that a slave is started with, if somebody starts it without them: then they only say that the cache fits. */
 const startFlags = ['--initial-old-space-size=48', '--min-semi-space-size=4'];
 const slaveFlags = [...wasmFlags, ...compilerFlags, ...startFlags];
@@ -233,10 +238,11 @@ await Promise.all([
     // lmdb loads `cluster`.
     program('master', ['lmdb', ...drivers], {
       own: masterFlags,
-      youngMb: 1.5,
+      ownOf20: masterFlagsOf20,
+      young: { youngMb: 2, youngGrowth: 4 },
       modules: ['cluster', 'dns'],
     }),
-    program('slave', ['sharp'], { own: slaveFlags, youngMb: 4.5, modules: ['http'] }),
+    program('slave', ['sharp'], { own: slaveFlags, young: { youngMb: 4.5 }, modules: ['http'] }),
     build(bundle('selftest', [])),
   ],
   library,

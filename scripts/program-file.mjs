@@ -30,11 +30,14 @@ export const programBuild = {
  *    flagsOf20?: readonly string[],
  *    startFlags?: readonly string[],
  *    youngMb?: number,
+ *    youngGrowth?: number,
  *    modules?: readonly string[],
  *  }} start  `flags` of V8, for this program; those that only Node 20 has; numbers that the process may have been
- *  started with, with which its young heap has less than `youngMb`; modules of Node that each start loads */
+ *  started with, with which its young heap has less than `youngMb`; how often as large it is after so much, in Node 20;
+ *  modules of Node that each start loads */
 export function programFile(name, code, start) {
   const { flags = [], flagsOf20 = [], startFlags = [], youngMb = 1.5, modules = [] } = start;
+  const { youngGrowth = usualGrowth } = start;
   if (!isAscii(Buffer.from(code)) || code.includes(ending))
     throw new Error(`${name}: not plain ASCII`);
   const imports = code.replace(/\bimport\(/g, '__import(');
@@ -43,7 +46,7 @@ export function programFile(name, code, start) {
   const all = `[...${JSON.stringify(flags)},${of20}]`;
   const id = createHash('sha256').update(text).update(all).digest('hex').slice(0, 16);
   const unset = startFlags.map((flag) => flag.replace(/=.*/, '=0'));
-  const head = loader(name, id, { flags: all, unset, youngMb, modules });
+  const head = loader(name, id, { flags: all, unset, youngMb, youngGrowth, modules });
   return `${head}\n${opening}${text.replaceAll('*/', ending)}*/\n`;
 }
 
@@ -55,10 +58,14 @@ export const idleFlag = (ms) => `--gc-memory-reducer-start-delay-ms=${ms}`;
 const idleMs = 8_000;
 export const longIdleMs = 60_000;
 
+/** The young heap grows by this factor when much of it survives. */
+export const growthFlag = (factor) => `--semi-space-growth-factor=${factor}`;
+const usualGrowth = 2;
+
 const loader = (
   name,
   id,
-  { flags, unset, youngMb, modules },
+  { flags, unset, youngMb, youngGrowth, modules },
 ) => `import{readFileSync,renameSync,writeFileSync}from'node:fs';
 import{createRequire}from'node:module';
 import{fileURLToPath}from'node:url';
@@ -67,9 +74,9 @@ const require=createRequire(import.meta.url);
 const set=(flags)=>{for(const flag of flags)v8.setFlagsFromString(flag);};
 // How long V8 waits before it collects for an idle process is settled by the first collection: a full young heap.
 if(process.version.startsWith('v20.')){
-set(['${idleFlag(longIdleMs)}']);
+set(['${idleFlag(longIdleMs)}','${growthFlag(youngGrowth)}']);
 for(let filled=[];filled.length<${youngMb * 16};)filled.push(new Array(8000).fill(0));
-set(['${idleFlag(idleMs)}']);
+set(['${idleFlag(idleMs)}','${growthFlag(usualGrowth)}']);
 }
 // V8 refuses Node's own cache of its modules while any flag is set. The heap is made already.
 set(${JSON.stringify(unset)});
@@ -96,7 +103,7 @@ if(zlib.crc32(all.subarray(0,end))===all.readUInt32LE(end))cachedData=all.subarr
 const script=new Script(text,{filename,cachedData});
 if(process.env.ORBWEAVER_START_CACHE==='write')process.on('exit',()=>{
 // A flag that the program has set would stand in the cache.
-set(['--no-expose-gc','--semi-space-growth-factor=2']);
+v8.setFlagsFromString('--no-expose-gc');
 setFlags();
 const path=fileURLToPath(kept),data=script.createCachedData(),sum=Buffer.alloc(4);
 sum.writeUInt32LE(zlib.crc32(data));

@@ -1,27 +1,27 @@
 /**
  * Keeps the young part of V8's heap at 4 MiB a half. While much of what is new survives, as the
- * links of a commit do, V8 lets it grow to 16: a master then takes no more new links a second, but
- * 22 MB more memory. How far it may grow is settled when a process starts, and nobody starts a
+ * links of a commit do, V8 would let it grow to 16: a master then takes no more new links a second,
+ * but 20 MB more memory. How far it may grow is settled when a process starts, and nobody starts a
  * master with flags. By how much it grows V8 looks up each time: by a factor of one, it does not.
- * Other versions than Node 20 have no such factor.
+ * So the start of master.js lets it grow to 4, and then no more (`scripts/build.mjs`). In other
+ * versions than Node 20 the factor is no such limit.
  */
 import v8 from 'node:v8';
 
 /** Of both halves. */
 const youngBytes = 8 << 20;
-/** Objects of 64 KB. V8 grows it after 20 of them. */
+/** Objects of 64 KB: some 60 are needed. */
 const filledMax = 200;
-/** As V8 has it. */
 const doubling = 2;
 
-/** To be called again while the process works: with little to do, V8 makes it smaller. */
+/** With little to do, V8 makes it smaller: to be called while the process works. */
 export function holdYoungHeap(): void {
   if (!process.version.startsWith('v20.')) return;
   if (youngSize() < youngBytes) fill();
   growBy(1);
 }
 
-/** It grows at a collection that finds enough in it. This takes some 2 ms. */
+/** It grows at a collection that finds enough in it. This takes some 3 ms. */
 function fill(): void {
   growBy(doubling);
   const filled: number[][] = [];
