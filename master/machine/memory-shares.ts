@@ -7,7 +7,7 @@ const bytesPerTask = 512;
  *  grows or is flushed. */
 const bytesPerWaiting = 36;
 /** Keys of a sorted run, and the least. */
-const waitingMax = 1 << 20;
+const waitingMax = 1 << 19;
 const waitingMin = 1 << 14;
 
 type MemoryShares = {
