@@ -20,7 +20,8 @@ import type { Change, Peeked } from './store.ts';
 
 /** Keys of a bucket, on average: 254 fill a page of the store. */
 const bucketKeys = 224;
-/** Keys of a run of level 0, if there is memory for so many; each level has three times as many. */
+/** A run of all keys, which `repair` or an upgrade makes, is of level 0 below three times so many, and
+ *  so on. One that a master writes has half as many (`memory-shares`), or fewer with little memory. */
 const levelKeys = 1 << 20;
 export const mergeWidth = 3;
 export const runKeyBytes = 12;

@@ -90,7 +90,7 @@ export class SeenSet {
   #active: WaitingSet;
   /** The last one is being flushed, or is flushed and not on the disk yet. */
   #frozen: Frozen[] = [];
-  /** The memory of the next one. */
+  /** Without keys: the next active one. */
   #spare: WaitingSet | undefined;
   /** As the next commit records it. */
   #next = 1;
@@ -247,6 +247,7 @@ export class SeenSet {
     const run = { id: this.#next++, level: 0, keys: keys.count, buckets: bucketsFor(keys.count) };
     const writer = new RunWriter(this.#crawl, run);
     this.#frozen.push({ keys, run, to: this.#lastCommit, writer });
+    // The spare one gets its memory when all keys have left it.
     keys.settle();
     this.#active = this.#spare ?? this.#waitingSet(keys.count * flushShare);
     this.#spare = undefined;
