@@ -22,6 +22,11 @@ function bytesOf(bloom: Bloom): Uint8Array {
   return new Uint8Array(Buffer.concat([...bloom.save()]));
 }
 
+/** The keys that a filter is sized for, by its head. */
+function capacityOf(head: Uint8Array): number {
+  return new Float64Array(head.buffer)[2] ?? 0;
+}
+
 /** Restores from bytes as from a file. */
 function restore(bloom: Bloom, saved: Uint8Array): void {
   let at = 0;
@@ -63,6 +68,17 @@ test('bloom: grown by four filters each of them still keeps to the rate', () => 
   const rate = falseRate(bloom, 400_000, 4);
   const designed = 1 - (1 - 0.01) ** 5;
   assert.ok(Math.abs(rate / designed - 1) < 0.05, `${rate}`);
+});
+
+test('bloom: a large row has room for half as many keys more, not for as many', () => {
+  const million = 1 << 20;
+  const bloom = new Bloom(million);
+  fill(bloom, 6 * million + 1, 8); // 1 + 1 + 2, then half of 4, then half of 6
+  assert.deepEqual(
+    [...bloom.save()].filter((_, i) => i % 2 === 0).map((head) => capacityOf(head) / million),
+    [1, 1, 2, 2, 3],
+  );
+  assert.ok(bloom.bytes < 9 * million * 1.2);
 });
 
 test('bloom: regular keys err as rarely as random ones', () => {

@@ -3,8 +3,10 @@
  * *maybe*, which costs one read of the store and never a page.
  *
  * It is a row of filters: when the last one holds as many keys as it was sized for, one is added
- * that doubles the capacity of the row. Each has at most `rate` false *maybe*s, so a row of n has
- * at most n times as many. A tighter rate would cost memory to save a few reads.
+ * that doubles the capacity of the row. A large row grows by half instead, since memory for keys
+ * that never come costs more there than a look-up in one more filter. Each has at most `rate` false
+ * *maybe*s, so a row of n has at most n times as many. A tighter rate would cost memory to save a
+ * few reads.
  * Source: Bloom (1970); Almeida et al., "Scalable Bloom Filters" (2007); Kirsch & Mitzenmacher,
  * "Less Hashing, Same Performance" (2006).
  */
@@ -28,6 +30,9 @@ const defaultRate = 0.01;
 
 /** Beyond any useful rate. */
 const hashesMax = 64;
+
+/** Keys from which on the row grows by half. */
+const largeRow = 2 ** 22;
 
 export class Bloom {
   readonly rate: number;
@@ -117,9 +122,10 @@ export class Bloom {
     this.#filters.splice(0, this.#filters.length, ...filters);
   }
 
-  /** Returns the next filter of the row, which doubles its capacity. */
+  /** Returns the next filter of the row. */
   #next(): Filter {
-    const capacity = this.#filters.reduce((sum, last) => sum + last.capacity, 0) || this.#expected;
+    const row = this.#filters.reduce((sum, last) => sum + last.capacity, 0);
+    const capacity = row < largeRow ? row || this.#expected : Math.ceil(row / 2);
     const room = Math.max(bitsMin, Math.floor(this.#bytesLeft() / 4) * 32);
     const bits = Math.min(bitsMax, bitsFor(capacity, this.rate), room);
     return {
