@@ -32,7 +32,7 @@ const defaultRate = 0.01;
 const hashesMax = 64;
 
 /** Keys from which on the row grows by half. */
-const largeRow = 2 ** 22;
+const largeRow = 4_000_000;
 
 export class Bloom {
   readonly rate: number;
