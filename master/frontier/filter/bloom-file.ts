@@ -19,12 +19,15 @@ export const noDigest = Buffer.alloc(digestBytes);
 export async function writeBloom(path: string, bloom: Bloom, base: Buffer): Promise<Buffer> {
   const digest = createHash('sha256');
   const file = await open(`${path}.new`, 'w');
+  // Bits that are set in the meantime must not make the digest wrong. One copy for all slices: a
+  // large filter would leave hundreds of them to the next collection.
+  const copy = Buffer.allocUnsafeSlow(sliceBytes);
   let own: Buffer;
   try {
     for (const live of bloom.save()) {
       for (let at = 0; at < live.length; at += sliceBytes) {
-        // A copy: bits set in the meantime must not make the digest wrong.
-        const bytes = live.slice(at, at + sliceBytes);
+        const bytes = copy.subarray(0, Math.min(sliceBytes, live.length - at));
+        bytes.set(live.subarray(at, at + bytes.length));
         digest.update(bytes);
         await writeWhole(file, bytes);
       }
