@@ -142,6 +142,15 @@ export function wordsOf(row: Uint8Array): Uint32Array {
   return new Uint32Array(new Uint8Array(row).buffer, 0, (row.length >>> 4) * wordsPerKey);
 }
 
+/** The same of a row that is in memory of the store. Returns `into`, or longer words if it has too
+ *  few. */
+export function wordsInto({ bytes, length }: Peeked, into: Uint32Array): Uint32Array {
+  const count = (length >>> 4) * wordsPerKey;
+  const words = count <= into.length ? into : new Uint32Array(count);
+  new Uint8Array(words.buffer).set(bytes.subarray(0, count * 4));
+  return words;
+}
+
 /** A change that is a row. */
 type BucketRow = Change & { readonly key: Buffer; readonly value: Buffer };
 

@@ -12,7 +12,7 @@ import {
   RunWriter,
   runKey,
   startOf,
-  wordsOf,
+  wordsInto,
 } from '../../store/runs.ts';
 import type { Change, Rows } from '../../store/store.ts';
 
@@ -88,10 +88,11 @@ export class RunMerge {
   }
 }
 
-/** Reads a run in order. */
+/** Reads a run in order, a row at a time into the same memory. */
 class SourceCursor {
   readonly run: Run;
   words: Uint32Array = new Uint32Array(0);
+  #end = 0;
   at = 0;
   /** The first four bytes of the key at hand. */
   first = noMore;
@@ -118,12 +119,12 @@ class SourceCursor {
 
   step(): void {
     this.at += 4;
-    while (this.at >= this.words.length) {
+    while (this.at >= this.#end) {
       if (this.#nextBucket >= this.run.buckets) {
         this.first = noMore;
         return;
       }
-      this.words = this.#read(this.#nextBucket++);
+      this.#read(this.#nextBucket++);
       this.at = 0;
     }
     this.first = firstOf(this.words[this.at] ?? 0);
@@ -139,9 +140,10 @@ class SourceCursor {
     return first >= noMore ? this.run.buckets : bucketOf(first, this.run.buckets);
   }
 
-  #read(bucket: number): Uint32Array {
-    const row = this.#store.get('runs', runKey(this.#crawl, this.run.id, bucket));
+  #read(bucket: number): void {
+    const row = this.#store.peek('runs', runKey(this.#crawl, this.run.id, bucket));
     if (row === undefined) throw new StoreError('a row of seen URLs is missing');
-    return wordsOf(row);
+    this.words = wordsInto(row, this.words);
+    this.#end = (row.length >>> 4) * 4;
   }
 }
