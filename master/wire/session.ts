@@ -293,10 +293,12 @@ export class Session implements Peer {
       return;
     }
     const bytes = payload.length;
+    // Not the request, which keeps what was read from the socket.
+    const { verb } = request;
     const answer = (reply: object) => {
-      const withinMs = request.verb === 'task.archive' ? archiveReplyMs : 0;
+      const withinMs = verb === 'task.archive' ? archiveReplyMs : 0;
       if (id !== undefined) this.#connection.send({ id, ok: true, ...reply }, withinMs);
-      if (request.verb === 'bye') this.#connection.close();
+      if (verb === 'bye') this.#connection.close();
     };
     try {
       const reply = perform(this.#services, this, request);

@@ -1,5 +1,8 @@
 /** The verbs without a wire: a frontier, and a peer that is no session. */
 import assert from 'node:assert/strict';
+import type { Mock } from 'node:test';
+import v8 from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { UploadRoom } from '../../master/archive/uploads.ts';
 import type { Failures } from '../../master/inspect/failures.ts';
 import type { Recount } from '../../master/inspect/recount.ts';
@@ -11,9 +14,10 @@ import { perform } from '../../master/wire/commands/perform.ts';
 import type { Credit, Peer } from '../../master/wire/peer.ts';
 import type { CommandPorts } from '../../master/wire/services.ts';
 import { SlaveRecord } from '../../master/wire/slave-record.ts';
+import { encodeValue } from '../../shared/frame.ts';
 import type { Request } from '../../shared/requests.ts';
 import { FakeSlave } from '../support/fake-slave.ts';
-import { specOf, type World, worldTest } from '../support/world.ts';
+import { reportOf, specOf, type World, worldTest } from '../support/world.ts';
 
 const noDisk = { room: () => Promise.resolve(), refused: () => {} };
 
@@ -107,4 +111,49 @@ worldTest('verbs need no session: a crawl from its seed to its end', async (worl
   const buried = await ask(client, { verb: 'crawl.buried', crawl: 'one', limit: 10 });
   assert.deepEqual(buried, { urls: [{ url, ...error, attempts: 1 }] });
   assert.deepEqual(world.finished, ['one']);
+});
+
+worldTest('what was read of a report is garbage once a commit has its links', async (world) => {
+  v8.setFlagsFromString('--expose-gc');
+  const collect: () => void = runInNewContext('gc');
+  const slave = new FakePeer('slave');
+  const ports = portsOf(world, [slave]);
+  await world.seed('http://a.example/');
+  slave.credit = 1;
+  world.frontier.give(slave);
+  await world.settle();
+  const [lease] = slave.pushed;
+  assert.ok(lease);
+  let commits = 0;
+  world.store.commit = () => {
+    commits++;
+    return new Promise(() => {});
+  };
+  const report = () => {
+    const { result, images } = reportOf('http://a.example/');
+    const links = Buffer.from(
+      Array.from({ length: 9 }, (_, i) => `http://a.example/${i}`).join('\n'),
+    );
+    const read = new Uint8Array(1 << 16);
+    read.set(links);
+    const request = {
+      verb: 'task.report',
+      task: lease.name,
+      lease: lease.id,
+      result: encodeValue(result),
+      images: encodeValue(images),
+      links: read.subarray(0, links.length),
+    };
+    const answered = perform(ports, slave, request as Request as Said);
+    return { answered, read: new WeakRef(read.buffer) };
+  };
+  const { answered, read } = report();
+  assert.ok(read.deref());
+  await world.settle();
+  // Its record of a call has the stack, which keeps what the functions on it were called with.
+  (performance.now as Mock<typeof performance.now>).mock.resetCalls();
+  collect();
+  assert.equal(commits, 1, 'it is on its way to the disk');
+  assert.ok(read.deref() === undefined);
+  assert.ok(answered instanceof Promise, 'and not answered');
 });

@@ -6,7 +6,8 @@ import type { Entry } from './entry.ts';
 import type { Outcomes } from './outcomes.ts';
 import type { Seeding } from './seeding.ts';
 
-/** Applies one entry; returns the answer to send when it is on the disk. */
+/** Applies one entry; returns the answer to send when it is on the disk. It does not keep the entry
+ *  until then: its links are bytes of what was read from a socket. */
 export function handle(
   entry: Entry,
   batch: CommitBatch,
@@ -16,28 +17,31 @@ export function handle(
   if (entry.archived !== undefined) batch.archived(entry.archived);
   switch (entry.kind) {
     case 'report': {
-      const { task, report, links, slave } = entry;
+      const { task, report, links, slave, done } = entry;
       const source = { before: links.total, slave, at: now };
       const isTaken = outcomes.report(batch, task, report, source);
-      return () => entry.done(isTaken ? 'done' : 'stale');
+      return () => done(isTaken ? 'done' : 'stale');
     }
     case 'links':
       entry.links.total += batch.links(entry.part, entry.task, now);
       return () => {};
     case 'failure': {
-      outcomes.failure(batch, entry.failure, now);
-      return () => entry.done('done');
+      const { failure, done } = entry;
+      outcomes.failure(batch, failure, now);
+      return () => done('done');
     }
     case 'offer':
       batch.offer(entry.offer, now);
       return entry.done;
-    case 'sitemap':
-      outcomes.part(batch, entry.task, entry.part, { slave: entry.slave, at: now });
-      return () => entry.done('done');
+    case 'sitemap': {
+      const { task, part, slave, done } = entry;
+      outcomes.part(batch, task, part, { slave, at: now });
+      return () => done('done');
+    }
     case 'image': {
-      const { task, picture, slave } = entry;
+      const { task, picture, slave, done } = entry;
       const isTaken = outcomes.picture(batch, task, picture, { slave, at: now });
-      return () => entry.done(isTaken ? 'done' : 'stale');
+      return () => done(isTaken ? 'done' : 'stale');
     }
     case 'sitemaps':
       admitSitemaps(batch, entry.urls, entry.level);
@@ -46,17 +50,18 @@ export function handle(
       outcomes.excluded(batch, entry.task, entry.excluded, now);
       return entry.done;
     case 'seeds': {
+      const { schedule: value, done } = entry;
       const verdict = offers.seeds(batch, entry, entry.found);
-      const { schedule: value } = entry;
       if (value !== undefined) {
         batch.also([{ table: 'meta', key: scheduleKey(batch.crawl.id), value }]);
       }
-      return () => entry.done(verdict);
+      return () => done(verdict);
     }
     case 'again': {
+      const { done } = entry;
       const verdict = offers.again(batch, entry.urls, entry.found);
       if (entry.also !== undefined) batch.also(entry.also(batch.crawl.id));
-      return () => entry.done(verdict);
+      return () => done(verdict);
     }
     case 'replay':
       offers.replay(batch, entry.rows);

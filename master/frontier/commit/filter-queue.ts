@@ -14,6 +14,9 @@ const tightBytesMax = 256 << 10;
 /** Share of that for entries that are put later. */
 const expectedShare = 4;
 
+/** What is left of an entry until it is on the disk. */
+export type TakenEntry = Pick<Entry, 'crawl' | 'bytes'>;
+
 export class FilterQueue {
   readonly #memory: { readonly isTight: boolean };
   #entries: Entry[] = [];
@@ -89,7 +92,7 @@ export class FilterQueue {
   }
 
   /** These are on the disk. */
-  settle(entries: readonly Entry[]): void {
+  settle(entries: readonly TakenEntry[]): void {
     for (const entry of entries) {
       entry.crawl.open.settle();
       this.#bytes -= entry.bytes;

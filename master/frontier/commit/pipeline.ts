@@ -23,7 +23,7 @@ import type { Politeness } from '../politeness/politeness.ts';
 import { answerCancelled, handle } from './apply.ts';
 import { CommitBatch } from './commit-batch.ts';
 import type { Entry } from './entry.ts';
-import { FilterQueue } from './filter-queue.ts';
+import { FilterQueue, type TakenEntry } from './filter-queue.ts';
 import type { ImagesPort } from './images-port.ts';
 import type { Outcomes } from './outcomes.ts';
 import type { ResultsPort } from './results.ts';
@@ -58,7 +58,7 @@ type Landing = {
 };
 
 type Gathered = {
-  readonly entries: readonly Entry[];
+  readonly entries: readonly TakenEntry[];
   readonly answers: readonly (() => void)[];
   readonly landings: readonly Landing[];
   readonly done: readonly (() => void)[];
@@ -108,11 +108,12 @@ export class Pipeline {
   /** Takes a batch of entries off the filter queue and makes one part of them. */
   #fill(): Part | undefined {
     const batches = new Map<Crawl, CommitBatch>();
-    const entries: Entry[] = [];
+    const entries: TakenEntry[] = [];
     const answers: (() => void)[] = [];
     const began = performance.now();
     for (const entry of this.#filterQueue.take()) {
-      entries.push(entry);
+      const { crawl, bytes } = entry;
+      entries.push({ crawl, bytes });
       answers.push(this.#handle(entry, batches));
       if (performance.now() - began > this.#gatherMs) break;
     }

@@ -114,7 +114,8 @@ export class Reports implements WorkEvents, LossEvents {
     if (host !== undefined) feedback.reported(host, report.result);
     const slave = holder.name;
     const { result, images, packed, items } = report;
-    return await new Promise((done) =>
+    // No `await`: it would keep the links until they are on the disk.
+    return new Promise((done) =>
       archiving.first(crawl, task, upload, (archived) => {
         const links = { total: 0 };
         const rest = this.#putFirstLinks(crawl, task, report.links, links);

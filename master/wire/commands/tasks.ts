@@ -35,7 +35,7 @@ export async function hop(
   return isTimed ? { state, timed: true } : { state };
 }
 
-export async function report(
+export function report(
   { frontier }: CommandPorts,
   peer: Peer,
   request: Requests['task.report'],
@@ -54,8 +54,11 @@ export async function report(
     follow,
   } as const;
   peer.record.fetched(said.result.error !== undefined);
-  return { state: await frontier.report(claim, said) };
+  // No `await`: it would keep the request, and what was read from the socket with it.
+  return frontier.report(claim, said).then(stateOf);
 }
+
+const stateOf = (state: Replies['task.report']['state']) => ({ state });
 
 export async function robots(
   { frontier }: CommandPorts,
