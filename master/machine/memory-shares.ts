@@ -1,7 +1,7 @@
 /** How the memory limit of a master is shared out. */
 
-/** Of a host that has tasks, and of one of its tasks. */
-const bytesPerHost = 4096;
+/** Of a host that has tasks, half of it what V8 has not collected yet; and of one of its tasks. */
+const bytesPerHost = 8192;
 const bytesPerTask = 512;
 /** Of a seen key that waits to be sorted: 1.4 places of 17 bytes, and half as much while their set
  *  grows or is flushed. */
