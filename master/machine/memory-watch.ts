@@ -22,7 +22,10 @@ const fillsMax = 1_000_000;
 const tightPart = 0.75;
 const calmPart = 0.625;
 const collectEveryMs = 1_000;
-const idleMs = 2_000;
+/** A crawl of one host with a delay commits every second or two. */
+const idleMs = 5_000;
+/** Commits from one look to the next of a master that is busy. */
+const busyCommits = 8;
 /** Less garbage than this is not worth the pause of a collection. */
 const worthBytes = 4 << 20;
 
@@ -105,9 +108,11 @@ export class MemoryWatch {
   #afterWork(now: number): void {
     const { count } = this.#options.commits;
     if (count !== this.#commits) {
+      // V8 makes the young heap smaller between the pages of a slow crawl. To make it larger each
+      // time cost such a crawl some 5 ms in ten seconds, and a collection of what filled it.
+      if (count - this.#commits >= busyCommits) holdYoungHeap();
       this.#commits = count;
       this.#idleSince = now;
-      holdYoungHeap();
     } else if (now - this.#idleSince >= idleMs) {
       this.#idleSince = now;
       this.#giveBack(now);

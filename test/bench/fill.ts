@@ -192,8 +192,8 @@ async function step(
   await pause(1_000);
   const turns = turnsSince(cluster, before.at);
   const idleAt = Date.now();
-  // A master without work collects its garbage after two seconds, in one turn.
-  await pause(3_000);
+  // A master without work collects its garbage after five seconds, in one turn.
+  await pause(6_000);
   const idle = turnsSince(cluster, idleAt);
   const bytes = writtenBytes(cluster.folder) - before.bytes;
   const store = statSync(join(cluster.data, 'store', 'store.mdb'));

@@ -7,7 +7,7 @@ import { MemoryWatch } from '../../master/machine/memory-watch.ts';
 const bytesMax = 1_000_000_000;
 
 /** A watch that finds what `look` is told: as used, of which so much is garbage. */
-function makeWatch() {
+function makeWatch(commits = { count: 0 }) {
   let [used, garbage] = [0, 0];
   let looks = 0;
   const figures = v8.getHeapStatistics();
@@ -18,7 +18,7 @@ function makeWatch() {
   });
   const tight: number[] = [];
   const exceeded: number[] = [];
-  const watch = new MemoryWatch({ bytesMax, commits: { count: 0 } });
+  const watch = new MemoryWatch({ bytesMax, commits });
   watch.subscribe({
     memoryShort: (bytes) => tight.push(bytes),
     memoryExceeded: (bytes) => exceeded.push(bytes),
@@ -98,4 +98,53 @@ test('memory: it is looked at the more rarely the farther it is from being tight
   assert.equal(looks(), far, 'it could not have filled');
   mock.timers.tick(100);
   assert.ok(looks() > far);
+});
+
+test('memory: a busy master has a young heap of its size, a slow crawl the one it needs', (t) => {
+  mock.timers.enable({ apis: ['setTimeout'] });
+  const commits = { count: 0 };
+  const { watch } = makeWatch(commits);
+  t.after(() => {
+    watch.close();
+    mock.timers.reset();
+    mock.restoreAll();
+  });
+  const held = mock.method(v8, 'getHeapSpaceStatistics').mock;
+  const heldAt = (more: number) => {
+    const before = held.callCount();
+    commits.count += more;
+    mock.timers.tick(1_000);
+    return held.callCount() > before;
+  };
+  assert.ok(!heldAt(2));
+  assert.ok(!heldAt(2));
+  assert.equal(heldAt(40), process.version.startsWith('v20.'));
+  assert.ok(!heldAt(0));
+});
+
+test('memory: garbage is given back after five seconds without a commit, not within a crawl', (t) => {
+  mock.timers.enable({ apis: ['setTimeout'] });
+  let now = 0;
+  mock.method(performance, 'now', () => now);
+  const commits = { count: 1 };
+  const { watch } = makeWatch(commits);
+  t.after(() => {
+    watch.close();
+    mock.timers.reset();
+    mock.restoreAll();
+  });
+  const read = mock.method(v8, 'getHeapStatistics').mock;
+  const readsIn = (seconds: number) => {
+    const before = read.callCount();
+    for (let i = 0; i < seconds; i++) {
+      now += 1_000;
+      mock.timers.tick(1_000);
+    }
+    return read.callCount() - before;
+  };
+  const each = readsIn(1);
+  assert.equal(readsIn(4), 4 * each, 'only whether memory is short');
+  commits.count++;
+  assert.equal(readsIn(4), 4 * each);
+  assert.ok(readsIn(3) > 3 * each, 'and what is to be given back');
 });
