@@ -20,7 +20,7 @@ type Gatherer = () => Part | undefined;
 export type Room = { readonly isShort: boolean; room(): Promise<void> };
 const plenty: Room = { isShort: false, room: () => Promise.resolve() };
 
-const underWayMax = 4;
+const underWayMax = 8;
 
 export class GroupCommit {
   readonly #store: Store;

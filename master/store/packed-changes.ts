@@ -16,9 +16,10 @@ export type Chunk = Buffer & { start: number; end: number };
 
 const headBytes = 7;
 const deleted = 0xffffffff;
-const chunkBytes = 256 << 10;
+/** Of which the last one of a commit is half empty. */
+const chunkBytes = 128 << 10;
 /** Free chunks that are kept: those of a commit or two. */
-const freeMax = 16;
+const freeMax = 32;
 const numberOf = new Map(tables.map((table, number) => [table, number]));
 
 /** Chunks that no commit has. */

@@ -7,7 +7,7 @@ import { ChunkPool, PackedChanges } from '../../master/store/packed-changes.ts';
 import { type Change, tables } from '../../master/store/store.ts';
 import { hasSum, isSound, sumBytes, sumOf } from '../../master/store/sums.ts';
 
-const chunkBytes = 256 << 10;
+const chunkBytes = 128 << 10;
 /** Small ones, and around the sizes at which something else begins. */
 const sizes = fc.oneof(
   fc.nat(600),
