@@ -20,7 +20,10 @@ type Gatherer = () => Part | undefined;
 export type Room = { readonly isShort: boolean; room(): Promise<void> };
 const plenty: Room = { isShort: false, room: () => Promise.resolve() };
 
-const underWayMax = 8;
+/** All but the first become one flush, which writes the last page of each host's tasks and the
+ *  pages above it: the fewer flushes, the fewer bytes a link. More than this, of many hosts, would
+ *  take too long to hand to LMDB in one turn. */
+const underWayMax = 6;
 
 export class GroupCommit {
   readonly #store: Store;

@@ -60,19 +60,19 @@ test('group commit: what comes in one turn goes in one transaction, in its order
   assert.deepEqual(done, ['a', 'b', 'c']);
 });
 
-test('group commit: eight are under way, a ninth waits for one of them', async () => {
+test('group commit: six are under way, a seventh waits for one of them', async () => {
   const { store, commits } = bench();
-  for (let count = 1; count <= 8; count++) {
+  for (let count = 1; count <= 6; count++) {
     commits.submit([change(`${count}`)]);
     await store.reached(count);
   }
   commits.submit([change('c')]);
   commits.submit([change('d')]);
   await new Promise((resolve) => setTimeout(resolve, 5));
-  assert.equal(store.commits.length, 8);
+  assert.equal(store.commits.length, 6);
   store.commits[0]?.end();
-  await store.reached(9);
-  assert.deepEqual(store.commits[8]?.keys, ['c', 'd']);
+  await store.reached(7);
+  assert.deepEqual(store.commits[6]?.keys, ['c', 'd']);
 });
 
 test('group commit: what reaches the disk at once has a turn each, in order', async () => {
