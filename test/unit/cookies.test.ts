@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import { CookieJar } from '../../slave/fetch/cookies.ts';
+import { collect } from '../support/collect.ts';
 
 const here = 'https://www.shop.example/a/b';
 
@@ -206,8 +205,6 @@ test('cookies: one that the operator gives anew replaces what a host has set und
 });
 
 test('cookies: one keeps no more of its answer in memory than itself', () => {
-  setFlagsFromString('--expose-gc');
-  const collect: () => void = runInNewContext('gc');
   const jar = new CookieJar();
   collect();
   const before = process.memoryUsage().heapUsed;

@@ -1,6 +1,6 @@
 /** The memory watch, by figures that the test makes up. */
 import assert from 'node:assert/strict';
-import test, { mock } from 'node:test';
+import test, { mock, type TestContext } from 'node:test';
 import v8 from 'node:v8';
 import { MemoryWatch } from '../../master/machine/memory-watch.ts';
 
@@ -29,6 +29,18 @@ function makeWatch(commits = { count: 0 }) {
     return watch.isTight;
   };
   return { watch, look, tight, exceeded, looks: () => looks };
+}
+
+/** The same, on timers that the test moves. */
+function watchOnTimers(t: TestContext, commits?: { count: number }) {
+  mock.timers.enable({ apis: ['setTimeout'] });
+  const made = makeWatch(commits);
+  t.after(() => {
+    made.watch.close();
+    mock.timers.reset();
+    mock.restoreAll();
+  });
+  return made;
 }
 
 test('memory: it is tight from three quarters of the limit until five eighths', (t) => {
@@ -85,13 +97,7 @@ test('memory: buffers that are garbage are none either, as soon as they were loo
 });
 
 test('memory: it is looked at the more rarely the farther it is from being tight', (t) => {
-  mock.timers.enable({ apis: ['setTimeout'] });
-  const { watch, looks } = makeWatch();
-  t.after(() => {
-    watch.close();
-    mock.timers.reset();
-    mock.restoreAll();
-  });
+  const { looks } = watchOnTimers(t);
   mock.timers.tick(100);
   const far = looks();
   mock.timers.tick(700);
@@ -101,14 +107,8 @@ test('memory: it is looked at the more rarely the farther it is from being tight
 });
 
 test('memory: a busy master has a young heap of its size, a slow crawl the one it needs', (t) => {
-  mock.timers.enable({ apis: ['setTimeout'] });
   const commits = { count: 0 };
-  const { watch } = makeWatch(commits);
-  t.after(() => {
-    watch.close();
-    mock.timers.reset();
-    mock.restoreAll();
-  });
+  watchOnTimers(t, commits);
   const held = mock.method(v8, 'getHeapSpaceStatistics').mock;
   const heldAt = (more: number) => {
     const before = held.callCount();
@@ -123,16 +123,10 @@ test('memory: a busy master has a young heap of its size, a slow crawl the one i
 });
 
 test('memory: garbage is given back after five seconds without a commit, not within a crawl', (t) => {
-  mock.timers.enable({ apis: ['setTimeout'] });
   let now = 0;
   mock.method(performance, 'now', () => now);
   const commits = { count: 1 };
-  const { watch } = makeWatch(commits);
-  t.after(() => {
-    watch.close();
-    mock.timers.reset();
-    mock.restoreAll();
-  });
+  watchOnTimers(t, commits);
   const read = mock.method(v8, 'getHeapStatistics').mock;
   const readsIn = (seconds: number) => {
     const before = read.callCount();

@@ -1,8 +1,6 @@
 /** The verbs without a wire: a frontier, and a peer that is no session. */
 import assert from 'node:assert/strict';
 import type { Mock } from 'node:test';
-import v8 from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import { UploadRoom } from '../../master/archive/uploads.ts';
 import type { Failures } from '../../master/inspect/failures.ts';
 import type { Recount } from '../../master/inspect/recount.ts';
@@ -16,6 +14,7 @@ import type { CommandPorts } from '../../master/wire/services.ts';
 import { SlaveRecord } from '../../master/wire/slave-record.ts';
 import { encodeValue } from '../../shared/frame.ts';
 import type { Request } from '../../shared/requests.ts';
+import { collect } from '../support/collect.ts';
 import { FakeSlave } from '../support/fake-slave.ts';
 import { reportOf, specOf, type World, worldTest } from '../support/world.ts';
 
@@ -114,8 +113,6 @@ worldTest('verbs need no session: a crawl from its seed to its end', async (worl
 });
 
 worldTest('what was read of a report is garbage once a commit has its links', async (world) => {
-  v8.setFlagsFromString('--expose-gc');
-  const collect: () => void = runInNewContext('gc');
   const slave = new FakePeer('slave');
   const ports = portsOf(world, [slave]);
   await world.seed('http://a.example/');
