@@ -137,18 +137,24 @@ export function hasKey({ bytes: row, length }: Peeked, words: Uint32Array, at: n
   return false;
 }
 
+/** Words of the fingerprints in a row of so many bytes. */
+const wordsIn = (bytes: number): number => (bytes >>> 4) * wordsPerKey;
+
 /** Fingerprints as the words of the machine; the row's place in memory may be odd. */
 export function wordsOf(row: Uint8Array): Uint32Array {
-  return new Uint32Array(new Uint8Array(row).buffer, 0, (row.length >>> 4) * wordsPerKey);
+  return new Uint32Array(new Uint8Array(row).buffer, 0, wordsIn(row.length));
 }
 
-/** The same of a row that is in memory of the store. Returns `into`, or longer words if it has too
- *  few. */
-export function wordsInto({ bytes, length }: Peeked, into: Uint32Array): Uint32Array {
-  const count = (length >>> 4) * wordsPerKey;
+/** The same of a row in memory of the store, whose words are the first `count` of `words`: those
+ *  of `into`, or others if it has too few. */
+export function wordsInto(
+  { bytes, length }: Peeked,
+  into: Uint32Array,
+): { readonly words: Uint32Array; readonly count: number } {
+  const count = wordsIn(length);
   const words = count <= into.length ? into : new Uint32Array(count);
   new Uint8Array(words.buffer).set(bytes.subarray(0, count * 4));
-  return words;
+  return { words, count };
 }
 
 /** A change that is a row. */

@@ -143,7 +143,8 @@ class SourceCursor {
   #read(bucket: number): void {
     const row = this.#store.peek('runs', runKey(this.#crawl, this.run.id, bucket));
     if (row === undefined) throw new StoreError('a row of seen URLs is missing');
-    this.words = wordsInto(row, this.words);
-    this.#end = (row.length >>> 4) * 4;
+    const { words, count } = wordsInto(row, this.words);
+    this.words = words;
+    this.#end = count;
   }
 }
