@@ -14,7 +14,7 @@ const youngBytes = 8 << 20;
 const filledMax = 200;
 const doubling = 2;
 
-/** With little to do, V8 makes it smaller: to be called while the process works. */
+/** With little to do, V8 makes it smaller: to be called while there is much to do. */
 export function holdYoungHeap(): void {
   if (!process.version.startsWith('v20.')) return;
   if (youngSize() < youngBytes) fill();

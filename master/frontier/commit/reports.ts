@@ -238,7 +238,7 @@ export class Reports implements WorkEvents, LossEvents {
   }
 
   /** A part of a sitemap; the last one ends its lease. */
-  async #part(claim: Claim, part: SitemapPart, upload: Upload | undefined): Promise<Verdict> {
+  #part(claim: Claim, part: SitemapPart, upload: Upload | undefined): Promise<Verdict> {
     const { crawls, dispatcher, pipeline, archiving } = this.#options;
     if (upload === undefined && part.end !== undefined) this.#refuseUnarchived(claim);
     const task = dispatcher.open(claim);
@@ -246,12 +246,12 @@ export class Reports implements WorkEvents, LossEvents {
     const isListed = task !== undefined && kindOf(task).answeredBy === 'task.sitemap';
     if (task === undefined || crawl === undefined || !isListed) {
       upload?.drop();
-      return 'stale';
+      return Promise.resolve('stale');
     }
     if (part.end !== undefined) dispatcher.claim(claim);
     const bytes = smallEntryBytes + part.urls.length + part.images.length;
     const slave = claim.holder.name;
-    return await new Promise((done) =>
+    return new Promise((done) =>
       archiving.first(crawl, task, upload, (archived) =>
         pipeline.put({ kind: 'sitemap', crawl, bytes, archived, task, part, slave, done }),
       ),

@@ -54,13 +54,16 @@ export function report(
     follow,
   } as const;
   peer.record.fetched(said.result.error !== undefined);
-  // No `await`: it would keep the request, and what was read from the socket with it.
-  return frontier.report(claim, said).then(stateOf);
+  return stateOf(frontier.report(claim, said));
 }
 
-const stateOf = (state: Replies['task.report']['state']) => ({ state });
+/** What became of a statement about a task. No verb waits for it: that would keep the request, and
+ *  what was read from the socket with it, until its links are on the disk. */
+function stateOf<State>(verdict: Promise<State>): Promise<{ state: State }> {
+  return verdict.then((state) => ({ state }));
+}
 
-export async function robots(
+export function robots(
   { frontier }: CommandPorts,
   peer: Peer,
   request: Requests['task.robots'],
@@ -70,10 +73,10 @@ export async function robots(
   const upload = uploadOf(peer, task, lease, archived);
   const answer = { status, cacheControl, retryAfterMs };
   const said = { verb: 'task.robots', answer, file: body, upload } as const;
-  return { state: await frontier.report(claim, said) };
+  return stateOf(frontier.report(claim, said));
 }
 
-export async function sitemap(
+export function sitemap(
   { frontier }: CommandPorts,
   peer: Peer,
   { task, lease, kind, urls, images, end, archived }: Requests['task.sitemap'],
@@ -83,10 +86,10 @@ export async function sitemap(
   const whole = end && { ...end, result: unpack(verb, 'result', end.result) };
   const upload = uploadOf(peer, task, lease, archived);
   const part = { verb, kind, urls, images, end: whole, upload } as const;
-  return { state: await frontier.report(claim, part) };
+  return stateOf(frontier.report(claim, part));
 }
 
-export async function release(
+export function release(
   { frontier }: CommandPorts,
   peer: Peer,
   { task, lease, error, retryAfterMs, final, archived }: Requests['task.release'],
@@ -96,7 +99,7 @@ export async function release(
   const upload = uploadOf(peer, task, lease, archived);
   if (error === undefined) upload?.drop();
   const failed = error && { error, retryAfterMs, isFinal: final, upload };
-  return { state: await frontier.release(claim, failed) };
+  return stateOf(frontier.release(claim, failed));
 }
 
 /** Takes an image, whose bytes came before. [T-110] */
@@ -114,7 +117,7 @@ export async function image(
   const whole = unpack(verb, 'result', result);
   peer.record.fetched(whole.error !== undefined);
   const claim = { holder: peer, id: lease, name: task };
-  return { state: await frontier.report(claim, { verb, result: whole, facts, content, upload }) };
+  return stateOf(frontier.report(claim, { verb, result: whole, facts, content, upload }));
 }
 
 /** Are the bytes of an image known? [T-111] */
