@@ -129,6 +129,16 @@ export class World {
     }
   }
 
+  /** The store answers slowly from now on: each look at its rows takes so long. */
+  slowDown(lookMs: number): void {
+    const { store } = this;
+    const range = store.range.bind(store);
+    mock.method(store, 'range', (...args: Parameters<typeof range>) => {
+      this.#nowMs += lookMs;
+      return range(...args);
+    });
+  }
+
   async advance(ms: number): Promise<void> {
     await this.settle(1);
     this.#nowMs += ms;

@@ -1,5 +1,7 @@
 /** Holders that take some kinds of tasks only: robots.txt is parked until somebody takes it. */
 import assert from 'node:assert/strict';
+import { mock } from 'node:test';
+import type { Lease } from '../../master/frontier/dispatch/leases.ts';
 import { kindOf } from '../../master/frontier/kinds/kinds.ts';
 import { FakeSlave } from '../support/fake-slave.ts';
 import { leaseOf, type World, worldTest } from '../support/world.ts';
@@ -79,3 +81,31 @@ worldTest('a host with a delay is not asked while its robots.txt is parked', asy
   assert.equal(python.leases.size, 1);
   assert.ok(leaseOf(python, 'http://a.example/') !== undefined);
 });
+
+worldTest(
+  'with a slow disk a turn reads in a few hosts, and hands out a few tasks',
+  async (world) => {
+    const urls = Array.from({ length: 60 }, (_, i) => `http://host-${i}.example/`);
+    await world.seed(urls, { delayMs: 0 });
+    // After a start all tasks are in the store alone.
+    world.crash();
+    world.slowDown(5);
+    const slave = new FakeSlave('slave', urls.length);
+    const handedOut: number[] = [];
+    mock.method(slave, 'push', (leases: readonly Lease[]) => handedOut.push(leases.length));
+    const { queues } = world.rooms.crawls;
+    const readIn: number[] = [];
+    while (queues.hasParked && readIn.length < 2 * urls.length) {
+      const before = queues.count;
+      world.rooms.dispatcher.dispatchSoon();
+      await world.settle(1);
+      readIn.push(queues.count - before);
+    }
+    assert.equal(queues.count, urls.length);
+    assert.ok(Math.max(...readIn) <= 2, `read in: ${readIn}`);
+    world.frontier.give(slave);
+    await world.settle(urls.length);
+    assert.equal(slave.leases.size, urls.length);
+    assert.ok(Math.max(...handedOut) <= 2, `handed out: ${handedOut}`);
+  },
+);

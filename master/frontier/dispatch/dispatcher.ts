@@ -10,17 +10,11 @@
 import { randomBytes } from 'node:crypto';
 import { standstillsOf } from '../../../shared/awake.ts';
 import { clockMs } from '../../machine/clock.ts';
-import type { ResultsPort } from '../commit/results.ts';
-import type { Crawls } from '../crawl/crawls.ts';
-import type { FrontierEvents } from '../frontier-events.ts';
 import { kindOf } from '../kinds/kinds.ts';
 import { type Host, type Line, lines, type Turn } from '../politeness/host.ts';
-import type { Politeness } from '../politeness/politeness.ts';
-import type { HostRecords } from '../politeness/records.ts';
-import type { TaskNames } from '../tasks/task-names.ts';
 import type { Task } from '../tasks/tasks.ts';
-import type { FrontierTrace } from '../trace.ts';
 import { Abilities, takersOf } from './abilities.ts';
+import type { DispatcherOptions, LossEvents } from './dispatcher-options.ts';
 import { Holders, isSuited, type Place, type Takers } from './holders.ts';
 import { hopsMaxOf, lifeMsOf } from './lease-life.ts';
 import { type Claim, type HeldLease, type Lease, type LeaseHolder, Leases } from './leases.ts';
@@ -34,31 +28,11 @@ const lossesMax = 12;
 const lossFirstMs = 1_000;
 const tickMs = 1_000;
 const timerMsMax = 60_000;
+/** In a turn; then requests are served first. To read the next tasks of a host waits for the disk
+ *  if they are not in the page cache. */
+const handOutMsMax = 8;
 /** Waiting hosts that answer, per slot, above which new hosts have to wait for them. */
 const crowdPerSlot = 2;
-
-type DispatcherOptions = {
-  readonly crawls: Crawls;
-  readonly politeness: Politeness;
-  readonly names: TaskNames;
-  readonly leaseMs: number;
-  /** Time that a lease lasts beyond the time-out of two fetches, extended or not. */
-  readonly leaseMarginMs: number;
-  /** For how long the master stood still since the last call; default: as timers show. */
-  readonly standstillMs?: () => number;
-  /** While it is full, because sinks lag behind, nothing is fetched. */
-  readonly results: Pick<ResultsPort, 'isFull'>;
-  /** Swept about once a second. */
-  readonly records: Pick<HostRecords, 'sweep'>;
-  readonly events: Pick<FrontierEvents, 'counted' | 'robotsWanted'>;
-  readonly trace?: FrontierTrace | undefined;
-};
-
-/** The listener of a dispatcher: `Reports`. */
-export interface LossEvents {
-  /** A task has lost its slaves repeatedly; it is claimed already. `slave`: the last of them. */
-  hopeless(task: Task, slave: string): void;
-}
 
 export class Dispatcher {
   readonly #options: DispatcherOptions;
@@ -354,7 +328,8 @@ export class Dispatcher {
         give(place, probe);
       }
     }
-    while (!this.#parked.isFull && !this.#parkedRequests.isFull) {
+    const isLate = () => pushes.size > 0 && clockMs() - now > handOutMsMax;
+    while (!this.#parked.isFull && !this.#parkedRequests.isFull && !isLate()) {
       const taken = this.#take(now);
       if (taken === undefined) break;
       const { host, task, place } = taken;
@@ -367,6 +342,7 @@ export class Dispatcher {
       }
       this.#trains.couple(give(taker, { host, task, isTimed: false }), now, give);
     }
+    if (isLate()) this.dispatchSoon();
     for (const [holder, leases] of pushes) holder.push(leases);
     if (!this.#parked.isEmpty && this.#holders.lacksFiles) this.#options.events.robotsWanted();
   }

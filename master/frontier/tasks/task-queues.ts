@@ -41,8 +41,10 @@ export type TaskQueuesOptions = {
 
 /** Minimum number of queues of a crawl, so that it always makes progress. */
 const queuesMin = 16;
-/** Rows read by one `unpark`, which blocks the event loop. */
+/** Rows read by one `unpark`, which blocks the event loop, and the time after which it reads no
+ *  more: they may have to come from the disk. */
 const unparkReads = 128;
+const unparkMsMax = 8;
 
 /** Queues that one `rotate` checks, and the wait after which a host loses its place. */
 const rotatedQueues = 256;
@@ -227,7 +229,8 @@ export class TaskQueues {
 
   /** Reads in hosts while there is room. Returns true if there may be more of them. */
   unpark(): boolean {
-    for (let reads = 0; reads < unparkReads; ) {
+    const until = clockMs() + unparkMsMax;
+    for (let reads = 0; reads < unparkReads && clockMs() < until; ) {
       const crawls = [...this.#rounds.keys()].filter((crawl) => this.#hasRoomFor(crawl));
       if (crawls.length === 0) return false;
       for (const crawl of crawls) {
