@@ -109,3 +109,27 @@ worldTest(
     assert.ok(Math.max(...handedOut) <= 2, `handed out: ${handedOut}`);
   },
 );
+
+worldTest(
+  'with a slow disk a second counts a few rows of what an earlier master left',
+  async (world) => {
+    const slave = world.slave('slave', 1);
+    await world.seed('http://a.example/', { delayMs: 0 });
+    const links = Array.from({ length: 3_000 }, (_, i) => `http://a.example/${i}`);
+    await world.page(slave, 'http://a.example/', { links });
+    world.crash();
+    world.rooms.dispatcher.dispatchSoon();
+    await world.settle();
+    const [place] = world.crawl()?.queues.values() ?? [];
+    assert.ok(place);
+    world.slowDown(5);
+    const counts: number[] = [];
+    while (!place.queue.isCounted && counts.length < 100) {
+      const before = place.queue.waiting;
+      world.rooms.crawls.queues.countWaiting();
+      counts.push(place.queue.waiting - before);
+    }
+    assert.equal(place.queue.waiting, links.length);
+    assert.ok(Math.max(...counts) <= 1_024, `at once: ${counts}`);
+  },
+);

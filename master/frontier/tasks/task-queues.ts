@@ -49,8 +49,10 @@ const unparkMsMax = 8;
 /** Queues that one `rotate` checks, and the wait after which a host loses its place. */
 const rotatedQueues = 256;
 const waitMs = 5_000;
-/** Rows that are counted in one second, after a restart. */
-const countedRows = 10_000;
+/** Rows that are counted at once, after a restart, and for how long in a second: it blocks the
+ *  event loop, and they may have to come from the disk. */
+const countedRows = 512;
+const countMsMax = 8;
 
 /** The position at which the reading of a crawl continues. */
 type Round = {
@@ -219,11 +221,11 @@ export class TaskQueues {
 
   /** Counts some of the tasks that an earlier master left. Called about once a second. */
   countWaiting(): void {
-    let left = countedRows;
+    const until = clockMs() + countMsMax;
     for (const queue of this.#uncounted) {
-      left -= queue.countMore(left);
-      if (queue.isCounted) this.#uncounted.delete(queue);
-      if (left <= 0) return;
+      while (!queue.isCounted && clockMs() < until) queue.countMore(countedRows);
+      if (!queue.isCounted) return;
+      this.#uncounted.delete(queue);
     }
   }
 
