@@ -41,18 +41,16 @@ export type TaskQueuesOptions = {
 
 /** Minimum number of queues of a crawl, so that it always makes progress. */
 const queuesMin = 16;
-/** Rows read by one `unpark`, which blocks the event loop, and the time after which it reads no
- *  more: they may have to come from the disk. */
+/** Rows read by one `unpark`, which blocks the event loop. */
 const unparkReads = 128;
-const unparkMsMax = 8;
 
 /** Queues that one `rotate` checks, and the wait after which a host loses its place. */
 const rotatedQueues = 256;
 const waitMs = 5_000;
-/** Rows that are counted at once, after a restart, and for how long in a second: it blocks the
- *  event loop, and they may have to come from the disk. */
+/** Rows that are counted at once, after a restart. */
 const countedRows = 512;
-const countMsMax = 8;
+/** After so long `unpark` and `countWaiting` read no more: rows may have to come from the disk. */
+const readMsMax = 8;
 
 /** The position at which the reading of a crawl continues. */
 type Round = {
@@ -221,7 +219,7 @@ export class TaskQueues {
 
   /** Counts some of the tasks that an earlier master left. Called about once a second. */
   countWaiting(): void {
-    const until = clockMs() + countMsMax;
+    const until = clockMs() + readMsMax;
     for (const queue of this.#uncounted) {
       while (!queue.isCounted && clockMs() < until) queue.countMore(countedRows);
       if (!queue.isCounted) return;
@@ -231,7 +229,7 @@ export class TaskQueues {
 
   /** Reads in hosts while there is room. Returns true if there may be more of them. */
   unpark(): boolean {
-    const until = clockMs() + unparkMsMax;
+    const until = clockMs() + readMsMax;
     for (let reads = 0; reads < unparkReads && clockMs() < until; ) {
       const crawls = [...this.#rounds.keys()].filter((crawl) => this.#hasRoomFor(crawl));
       if (crawls.length === 0) return false;
