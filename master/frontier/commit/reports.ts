@@ -164,7 +164,7 @@ export class Reports implements WorkEvents, LossEvents {
     const { thumbnail, ...kept } = facts ?? {};
     const picture = { result, facts: facts && { ...kept, ...(thumbnail && { thumbnail }) } };
     const settle = await this.#compared(crawl, facts);
-    return await new Promise((done) => {
+    return new Promise((done) => {
       this.#keep({ crawl, task, facts, content }, (sentBytes, place) =>
         archiving.first(crawl, task, upload, (archived) => {
           const mayWaitMs = hurryOf(crawl, task, claim.holder, host);
