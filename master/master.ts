@@ -156,7 +156,7 @@ export class Master implements Leaver, SlavesMaster {
     const onError = (error: unknown) => this.fail(error);
     folder.onFault = onError;
     const room = new DiskRoom({
-      folders: [options.dataFolder, options.outFolder],
+      folders: [options.dataFolder, options.outFolder, join(options.dataFolder, 'store')],
       reserveBytes: options.diskReserveBytes,
       events: this.#notices,
       onError,

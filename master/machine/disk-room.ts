@@ -28,6 +28,7 @@ interface DiskEvents {
 }
 
 type DiskRoomOptions = {
+  /** Each may be a link to another disk. */
   readonly folders: readonly string[];
   /** With fewer free bytes there is no room. */
   readonly reserveBytes: number;

@@ -38,10 +38,11 @@ const metaTries = 1_000;
 const smallPages = 4_096;
 
 /** Called before a store is opened. `outFolder`: the folder of the results, which repair reads.
- *  Returns whether the store was read: a large one that is as an orderly end has left it is not.
+ *  Returns whether the store was read: a large one that is as an orderly end has left it is not,
+ *  unless its rows are to be written with new checksums (`isRewritten`).
  *  @throws ConfigError it is damaged */
-export function refuseDamagedStore(path: string, outFolder: string): boolean {
-  if (isMarkedWhole(path)) return false;
+export function refuseDamagedStore(path: string, outFolder: string, isRewritten = false): boolean {
+  if (!isRewritten && isMarkedWhole(path)) return false;
   const damage = checkStore(path);
   if (damage === undefined) return true;
   throw damagedStore(path, outFolder, damage);
@@ -86,8 +87,9 @@ export function newestMeta(path: string): Meta {
 }
 
 function damageOf(path: string, look: (file: StoreFile) => void): string | undefined {
-  const file = new StoreFile(path);
+  let file: StoreFile | undefined;
   try {
+    file = new StoreFile(path);
     look(file);
     return undefined;
   } catch (error) {
@@ -99,7 +101,7 @@ function damageOf(path: string, look: (file: StoreFile) => void): string | undef
       error,
     );
   } finally {
-    file.close();
+    file?.close();
   }
 }
 

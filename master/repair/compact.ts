@@ -2,19 +2,18 @@
  * `compact`: gives the file system back what a store no longer uses. LMDB keeps the pages that
  * removed rows leave and uses them again, so its file never gets smaller.
  *
- *     store.compact/  all rows, copied --> checked, on the disk --> renamed over the store
- *
- * The store is the old file or the new one, whole, whenever the process is killed. The rows are
- * copied in their order by ourselves, which fills the pages. LMDB's own compacting copy keeps
- * half-empty pages, and the writer of lmdb-js aborts on its free list.
+ * All rows are copied to a new store, which is checked and takes the place of the old one. The
+ * store is the old file or the new one, whole, whenever the process is killed. The rows are copied
+ * in their order by ourselves, which fills the pages. LMDB's own compacting copy keeps half-empty
+ * pages, and the writer of lmdb-js aborts on its free list.
  */
-import { closeSync, existsSync, fsyncSync, openSync, renameSync, rmSync, statSync } from 'node:fs';
+import { existsSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { ConfigError, messageOf, StoreError } from '../../shared/errors.ts';
 import { DataFolder } from '../machine/data-folder.ts';
 import { freeBytesOf, megabytes } from '../machine/disk-room.ts';
 import { openLmdbStore, storeFile } from '../store/lmdb.ts';
-import { afterPrefix } from '../store/records.ts';
+import { afterPrefix, formatKey } from '../store/records.ts';
 import {
   batches,
   type Change,
@@ -27,6 +26,7 @@ import {
 import { hasSum } from '../store/sums.ts';
 import { checkStore, refuseDamagedStore } from './check.ts';
 import { current, freePages, pageBytes, StoreFile } from './pages.ts';
+import { forgetReplacement, replacementIn, replaceStore } from './replacement.ts';
 
 /** Keys that are read at once. */
 const keysMax = 5_000;
@@ -56,49 +56,39 @@ export async function compact(options: {
   if (!existsSync(path)) throw new ConfigError(`there is no store in ${dataFolder}: see --data`);
   const folder = DataFolder.open(dataFolder);
   try {
-    forgetUnfinished(dataFolder);
-    refuseDamagedStore(path, outFolder);
+    forgetReplacement(dataFolder);
+    refuseDamagedStore(path, outFolder, true);
     return await compactStore(dataFolder);
   } finally {
     folder.close();
   }
 }
 
-/** Deletes what a compaction left that was killed. */
-export function forgetUnfinished(dataFolder: string): void {
-  rmSync(unfinishedIn(dataFolder), { recursive: true, force: true });
-}
-
 /** Compacts a store that is whole, and that nobody uses. @throws ConfigError, StoreError the store
  *  is as it was */
 export async function compactStore(dataFolder: string): Promise<Compacted> {
   const path = storeFile(join(dataFolder, 'store'));
-  const unfinished = unfinishedIn(dataFolder);
+  const folder = dirname(path);
+  const unfinished = replacementIn(dataFolder);
   const before = bytesOf(path);
   const wanted = usedBytes(path);
-  const free = freeBytesOf(dataFolder);
+  const free = freeBytesOf(folder);
   if (free < wanted + spareBytes) {
     throw new ConfigError(
-      `the compacted store needs ${megabytes(wanted + spareBytes)} MB under ${dataFolder}, and ` +
+      `the compacted store needs ${megabytes(wanted + spareBytes)} MB under ${folder}, and ` +
         `${megabytes(free)} MB are free; free some space`,
     );
   }
-  const made = storeFile(unfinished);
   try {
-    await copyTo(unfinished, dirname(path));
-    synced(made);
-    const damage = checkStore(made);
+    await copyTo(unfinished, folder);
+    const damage = checkStore(storeFile(unfinished));
     if (damage !== undefined) throw new ConfigError(`the compacted store is damaged (${damage})`);
   } catch (error) {
-    forgetUnfinished(dataFolder);
+    forgetReplacement(dataFolder);
     if (!(error instanceof StoreError)) throw error;
     throw new ConfigError(`${messageOf(error)}; the store is as it was`, error);
   }
-  // It describes the readers of a file, and none is open.
-  rmSync(`${path}-lock`, { force: true });
-  renameSync(made, path);
-  synced(dirname(path));
-  forgetUnfinished(dataFolder);
+  replaceStore(dataFolder);
   return { before, after: bytesOf(path) };
 }
 
@@ -109,6 +99,9 @@ async function copyTo(to: string, from: string): Promise<void> {
     const target = await openLmdbStore(to);
     try {
       for (const table of tables) await copyTable(table, source, target);
+      // Repair falls back on the roots of the commit before: they are to have all rows, too.
+      const value = source.get('meta', formatKey);
+      if (value !== undefined) await target.commit([{ table: 'meta', key: formatKey, value }]);
     } finally {
       await target.close();
     }
@@ -171,10 +164,6 @@ function* keysIn(store: Store, table: Table): Generator<Buffer[]> {
   }
 }
 
-function unfinishedIn(dataFolder: string): string {
-  return join(dataFolder, 'store.compact');
-}
-
 /** Bytes of the pages in use: a compacted store has at most as many. */
 function usedBytes(path: string): number {
   const file = new StoreFile(path);
@@ -201,14 +190,4 @@ function usedBytes(path: string): number {
 
 function bytesOf(path: string): number {
   return statSync(path).blocks * 512;
-}
-
-/** Puts a file or folder on the disk. */
-function synced(path: string): void {
-  const file = openSync(path, 'r');
-  try {
-    fsyncSync(file);
-  } finally {
-    closeSync(file);
-  }
 }

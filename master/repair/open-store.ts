@@ -1,15 +1,16 @@
 /** Opens the store of a master at its start, and closes it at its orderly end. */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { ConfigError } from '../../shared/errors.ts';
+import { ConfigError, messageOf } from '../../shared/errors.ts';
 import type { Logger } from '../../shared/log.ts';
 import { type NativeStore, openLmdbStore, storeFile } from '../store/lmdb.ts';
 import { upgrade } from '../store/upgrade.ts';
 import { BackgroundCheck } from './background-check.ts';
 import { damagedStore, refuseDamagedHead, refuseDamagedStore } from './check.ts';
-import { type Compacted, compactStore, forgetUnfinished } from './compact.ts';
+import { type Compacted, compactStore } from './compact.ts';
 import { type Serving as ReadAheadServing, readSeenAhead } from './read-ahead.ts';
 import { forgetRead, markRead, startsSinceRead } from './read-mark.ts';
+import { forgetReplacement } from './replacement.ts';
 import { forgetMark, isMarkedWhole, markWhole } from './whole-mark.ts';
 
 type OpenOptions = {
@@ -51,17 +52,20 @@ export class OpenStore {
     const { dataFolder, outFolder, compact } = options;
     const folder = join(dataFolder, 'store');
     const path = storeFile(folder);
-    forgetUnfinished(dataFolder);
-    // One that is compacted is read in any case.
+    forgetReplacement(dataFolder);
     const starts = compact || isMarkedWhole(path) ? undefined : startsSinceRead(path);
     const isUnread = starts !== undefined;
     if (isUnread) refuseDamagedHead(path, outFolder);
-    const isRead = !isUnread && refuseDamagedStore(path, outFolder);
+    const isRead = !isUnread && refuseDamagedStore(path, outFolder, compact);
     const compacted = compact && existsSync(path) ? await compactStore(dataFolder) : undefined;
-    forgetMark(path);
     const isNew = !existsSync(path);
-    // Before native code reads it.
-    if (!isNew) markRead(path, isUnread ? starts + 1 : 0);
+    try {
+      forgetMark(path);
+      // Before native code reads it.
+      if (!isNew) markRead(path, isUnread ? starts + 1 : 0);
+    } catch (error) {
+      throw new ConfigError(`cannot write the folder ${folder}: ${messageOf(error)}`, error);
+    }
     try {
       const store = await openLmdbStore(folder);
       const reserveBytes = options.diskReserveBytes;

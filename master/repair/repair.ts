@@ -7,8 +7,8 @@
  * anew at the next start.
  */
 import { randomBytes } from 'node:crypto';
-import { existsSync, mkdirSync, readdirSync, renameSync, rmSync } from 'node:fs';
-import { join } from 'node:path';
+import { existsSync, readdirSync, rmSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { amount } from '../../shared/amount.ts';
 import { ConfigError } from '../../shared/errors.ts';
 import { decodeValue, encodeValue } from '../../shared/frame.ts';
@@ -46,6 +46,7 @@ import { otherFormat } from '../store/upgrade.ts';
 import { checkStore } from './check.ts';
 import { KeptImages } from './kept-images.ts';
 import { missingResults, refuseMissing } from './missing-results.ts';
+import { forgetReplacement, replacementIn, replaceStore } from './replacement.ts';
 import { Salvage, type Salvaged, type TakeRow } from './salvage.ts';
 import { SavedRows } from './saved-rows.ts';
 import { SeenRebuild, seenTables } from './seen-rebuild.ts';
@@ -105,30 +106,26 @@ async function rebuild(
       `nothing of ${path} can be read; put a backup in its place, or move ${dataFolder} away`,
     );
   }
-  if (freeBytesOf(dataFolder) < salvage.bytes + spareBytes) {
-    throw new ConfigError(`the new store needs ${salvage.bytes} free bytes under ${dataFolder}`);
+  const folder = dirname(path);
+  if (freeBytesOf(folder) < salvage.bytes + spareBytes) {
+    throw new ConfigError(`the new store needs ${salvage.bytes} free bytes under ${folder}`);
   }
-  const newFolder = join(dataFolder, 'store.repaired');
-  rmSync(newFolder, { recursive: true, force: true });
-  const store = await openLmdbStore(newFolder);
+  forgetReplacement(dataFolder);
+  const store = await openLmdbStore(replacementIn(dataFolder));
   const lines: string[] = [];
   try {
     lines.push(...(await new Rebuilding(salvage, store, { outFolder, withoutResults }).run()));
     await store.close();
   } catch (error) {
     await store.close();
-    rmSync(newFolder, { recursive: true });
+    forgetReplacement(dataFolder);
     throw error;
   }
   const aside = `${path}.damaged-${new Date().toISOString().replaceAll(':', '')}`;
   for (const name of readdirSync(dataFolder)) {
     if (name.startsWith('bloom-')) rmSync(join(dataFolder, name));
   }
-  mkdirSync(join(dataFolder, 'store'), { recursive: true });
-  renameSync(path, aside);
-  renameSync(storeFile(newFolder), path);
-  rmSync(`${path}-lock`, { force: true });
-  rmSync(newFolder, { recursive: true });
+  replaceStore(dataFolder, aside);
   lines.push(`the damaged file is kept as ${aside}`);
   return lines;
 }

@@ -13,6 +13,7 @@
  *   dirties the whole folio of the page cache, up to 2 MiB for each page of 4 KiB. A full disk is
  *   then an error, not a SIGBUS, and a stray write of native code cannot reach the file.
  */
+import { accessSync, chownSync, constants, existsSync, rmSync, statSync } from 'node:fs';
 import { utimes } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
@@ -53,6 +54,7 @@ export async function openLmdbStore(folder: string): Promise<NativeStore> {
   const path = storeFile(folder);
   try {
     makeFolder(folder);
+    assertLockable(path);
     const lmdb = await load();
     muteFaults();
     const root = lmdb.open(optionsOf(path));
@@ -69,7 +71,9 @@ export async function openStoppedStore(folder: string): Promise<ReadableStore> {
   const path = storeFile(folder);
   try {
     const lmdb = await load();
+    const isLocked = existsSync(lockFile(path));
     const root = lmdb.open({ ...optionsOf(path), readOnly: true });
+    if (!isLocked) giveLock(path);
     return new LmdbStore(root as RootDatabase<Buffer, Buffer>, path, true);
   } catch (error) {
     throw new ConfigError(`cannot read the store ${path}: ${messageOf(error)}`, error);
@@ -106,6 +110,29 @@ export type NativeStore = Store & {
 
 export function storeFile(folder: string): string {
   return join(folder, 'store.mdb');
+}
+
+/** Of LMDB's readers. */
+function lockFile(path: string): string {
+  return `${path}-lock`;
+}
+
+/** It describes the readers of a store, and none has it open. */
+export function forgetLock(path: string): void {
+  rmSync(lockFile(path), { force: true });
+}
+
+/** LMDB (lmdb-js 3.5.6) crashes if it may not write this file, or make it. @throws Error EACCES */
+function assertLockable(path: string): void {
+  const lock = lockFile(path);
+  accessSync(existsSync(lock) ? lock : dirname(path), constants.R_OK | constants.W_OK);
+}
+
+/** To the user whose store it is: one who may read everything has made it. */
+function giveLock(path: string): void {
+  if (process.getuid?.() !== 0 || !existsSync(lockFile(path))) return;
+  const { uid, gid } = statSync(path);
+  chownSync(lockFile(path), uid, gid);
 }
 
 type Bytes = Database<Buffer, Buffer>;

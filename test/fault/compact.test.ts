@@ -81,7 +81,7 @@ test('compact: kill -9 at any point leaves the old store or the new one', {
   await assertLeaves(master, cluster.slave());
   await bloat(cluster.data, 60_000, 48_000);
   const content = await contentOf(cluster.data);
-  const unfinished = join(cluster.data, 'store.compact');
+  const unfinished = join(cluster.data, 'store/new');
   let cut = 0;
   for (let waitMs = 200; waitMs < 10_000; waitMs = Math.ceil(waitMs * 1.35)) {
     const program = compact(cluster);

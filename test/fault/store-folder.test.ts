@@ -1,0 +1,151 @@
+/** Tools of a store that is on another disk, belongs to another user, or changed below its mark. */
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import {
+  chownSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { checkStore, refuseDamagedStore } from '../../master/repair/check.ts';
+import { markWhole } from '../../master/repair/whole-mark.ts';
+import { openLmdbStore, storeFile } from '../../master/store/lmdb.ts';
+import { Cluster } from '../support/cluster.ts';
+import { assertStops } from '../support/held.ts';
+
+const timeout = 60_000;
+const otherDisk = '/dev/shm';
+const hasOther = existsSync(otherDisk) && statSync(otherDisk).dev !== statSync(tmpdir()).dev;
+const isRoot = process.getuid?.() === 0;
+const nobody = 65_534;
+
+/** Flips a bit of each copy of the text in the file. */
+function harm(path: string, text: string): void {
+  const bytes = readFileSync(path);
+  for (let at = bytes.indexOf(text); at >= 0; at = bytes.indexOf(text, at + 1)) {
+    bytes[at + 2] = (bytes[at + 2] ?? 0) ^ 1;
+  }
+  writeFileSync(path, bytes);
+}
+
+async function stopped(t: TestContext): Promise<Cluster> {
+  const cluster = new Cluster(t);
+  if (hasOther) {
+    const store = mkdtempSync(join(otherDisk, 'orbweaver-'));
+    t.after(() => rmSync(store, { recursive: true, force: true }));
+    mkdirSync(cluster.data);
+    symlinkSync(store, join(cluster.data, 'store'));
+  }
+  const urls = ['http://127.0.0.1:9/one', 'http://127.0.0.1:9/two'];
+  await assertStops(await cluster.master(urls));
+  return cluster;
+}
+
+test('a store on another disk than its data folder is compacted and repaired', {
+  timeout,
+  skip: !hasOther,
+}, async (t) => {
+  const cluster = await stopped(t);
+  const path = storeFile(join(cluster.data, 'store'));
+  const tool = async (verb: string) => {
+    const program = cluster.run(['master.js', verb, '--data', cluster.data, '--out', cluster.out]);
+    assert.equal((await program.exited).code, 0, program.output);
+    return program.stdout;
+  };
+  assert.match(await tool('compact'), /^compacted the store/);
+  harm(path, '127.0.0.1:9/two');
+  assert.match(await tool('repair'), /the damaged file is kept as/);
+  assert.equal(checkStore(path), undefined);
+  const names = readdirSync(join(cluster.data, 'store')).filter(
+    (name) => !name.startsWith('store.mdb.'),
+  );
+  assert.deepEqual(names, ['store.mdb']);
+  const master = await cluster.master([]);
+  assert.equal((await cluster.status()).waiting, 1);
+  await assertStops(master);
+});
+
+test('repair: kill -9 leaves a store at its path at any moment', { timeout }, async (t) => {
+  const cluster = await stopped(t);
+  const path = storeFile(join(cluster.data, 'store'));
+  harm(path, '127.0.0.1:9/two');
+  const kill = join(cluster.folder, 'kill.cjs');
+  writeFileSync(
+    kill,
+    `const fs = require('fs'); const { renameSync } = fs; let count = 0;
+    fs.renameSync = (from, to) => {
+      const isIt = /store/.test(to) && ++count === Number(process.env.KILL);
+      if (isIt) process.kill(process.pid, 'SIGKILL');
+      renameSync(from, to);
+    };
+    require('module').syncBuiltinESMExports();`,
+  );
+  for (const KILL of ['1', '2']) {
+    const env = { ...process.env, NODE_OPTIONS: `--require ${kill}`, KILL };
+    const args = ['master.js', 'repair', '--data', cluster.data, '--out', cluster.out];
+    await cluster.run(args, { env }).exited;
+    assert.ok(existsSync(path), `kill ${KILL}`);
+  }
+});
+
+test('a file of readers that another user has made is said so in one line', {
+  timeout,
+  skip: !isRoot,
+}, async (t) => {
+  const cluster = await stopped(t);
+  const store = join(cluster.data, 'store');
+  const run = (uid: number, ...args: string[]) =>
+    spawnSync(
+      process.execPath,
+      ['master.js', ...args, '--data', cluster.data, '--out', cluster.out],
+      {
+        uid,
+        encoding: 'utf8',
+        timeout: 20_000,
+      },
+    );
+  for (const path of [cluster.folder, cluster.data, cluster.out, store]) {
+    if (existsSync(path)) chownSync(path, nobody, nobody);
+  }
+  for (const folder of [cluster.data, store]) {
+    for (const name of readdirSync(folder)) chownSync(join(folder, name), nobody, nobody);
+  }
+  // Who may read everything leaves nothing behind that the owner may not use.
+  rmSync(`${storeFile(store)}-lock`);
+  assert.equal(run(0, 'status', '--ledger').status, 0);
+  assert.equal(statSync(`${storeFile(store)}-lock`).uid, nobody);
+  chownSync(`${storeFile(store)}-lock`, 0, 0);
+  const { status, stderr } = run(nobody, 'compact');
+  assert.equal(status, 2);
+  assert.match(stderr, /^master: cannot open the store .*EACCES.*store\.mdb-lock'.*\n$/);
+});
+
+test('compact: a marked store is read before its rows get new checksums', {
+  timeout,
+}, async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'orbweaver-'));
+  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  const store = await openLmdbStore(folder);
+  const rows = Array.from({ length: 5_000 }, (_, i) => ({
+    table: 'buried' as const,
+    key: Buffer.from(`\0\0\0\x01${String(i).padStart(16, '0')}`),
+    value: Buffer.alloc(16_000, 'value'),
+  }));
+  await store.commit(rows);
+  await store.close();
+  const path = storeFile(folder);
+  harm(path, 'value');
+  // As a bit that flips on the disk, which changes no time of the file.
+  await markWhole(path);
+  assert.equal(refuseDamagedStore(path, folder), false);
+  assert.throws(() => refuseDamagedStore(path, folder, true), /a row of buried has changed/);
+});
