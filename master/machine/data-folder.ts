@@ -40,22 +40,24 @@ type Owner = Process & {
 /** How long a start waits for a master whose program is gone. */
 const leavingMs = 15_000;
 const lookEveryMs = 50;
+/** How long a process may take to write its lock. */
+const writingMs = 200;
 
 export class DataFolder {
   readonly path: string;
   readonly #lock: string;
   readonly #address: string;
   /** What this process has written into it. */
-  readonly #own: string | undefined;
+  readonly #own: string;
   readonly #touch: NodeJS.Timeout;
 
   /** Called when the folder can no longer be used: its file system is gone, or is read-only. */
   onFault: (error: unknown) => void = () => {};
 
-  private constructor(path: string) {
+  private constructor(path: string, own: string) {
     this.path = path;
     this.#lock = join(path, 'master.lock');
-    this.#own = textOf(this.#lock);
+    this.#own = own;
     this.#address = join(path, 'master.addr');
     this.#touch = setInterval(() => {
       const now = new Date();
@@ -88,18 +90,22 @@ export class DataFolder {
    *  unwritable. */
   static open(path: string, program?: number): DataFolder {
     const lock = join(path, 'master.lock');
+    let own: string | undefined;
     try {
       makeFolder(path);
-      if (!take(lock, program)) {
-        const owner = readOwner(lock);
+      own = take(lock, program);
+      if (own === undefined) {
+        const text = writtenText(lock);
+        const owner = ownerIn(text);
         if (owner !== undefined && isAlive(owner, lock)) {
           throw new ConfigError(
             `the data folder ${path} is in use by the master with process id ${owner.pid}; ` +
               'stop it, or choose another --data',
           );
         }
-        rmSync(lock, { force: true });
-        if (!take(lock, program)) {
+        dropStale(lock, text);
+        own = take(lock, program);
+        if (own === undefined) {
           throw new ConfigError(
             `the data folder ${path} is in use by another master; stop it, or choose another --data`,
           );
@@ -112,7 +118,7 @@ export class DataFolder {
         error,
       );
     }
-    return new DataFolder(path);
+    return new DataFolder(path, own);
   }
 
   /** A master of another machine or container takes a lock that is not touched. */
@@ -149,11 +155,39 @@ export function masterOf(path: string): number | undefined {
 /** Takes a lock file for this process. Returns the process id of another one that has it.
  *  @throws the error of the system */
 export function takeLock(lock: string): number | undefined {
-  if (take(lock, undefined)) return undefined;
-  const owner = readOwner(lock);
+  if (take(lock, undefined) !== undefined) return undefined;
+  const text = writtenText(lock);
+  const owner = ownerIn(text);
   if (owner !== undefined && isAlive(owner, lock)) return owner.pid;
-  rmSync(lock, { force: true });
-  return take(lock, undefined) ? undefined : (readOwner(lock)?.pid ?? 0);
+  dropStale(lock, text);
+  return take(lock, undefined) !== undefined ? undefined : (readOwner(lock)?.pid ?? 0);
+}
+
+/** Removes a lock that a crash has left, of which this is the text. Another process may have done
+ *  so a moment ago and taken the folder: then that one's lock is put back. */
+function dropStale(lock: string, text: string | undefined): void {
+  const gone = `${lock}.${process.pid}`;
+  try {
+    renameSync(lock, gone);
+  } catch {
+    return; // another one has
+  }
+  const found = textOf(gone);
+  rmSync(gone, { force: true });
+  if (found === undefined || found === text) return;
+  try {
+    writeFileSync(lock, found, { flag: 'wx' });
+  } catch {
+    // A third one has taken the folder: the second one ends when it sees that.
+  }
+}
+
+/** The text of a lock. One that is empty is perhaps being written. */
+function writtenText(lock: string): string | undefined {
+  const text = textOf(lock);
+  if (text !== '') return text;
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, writingMs);
+  return textOf(lock);
 }
 
 /** The master that holds it has lost its program, so that it is about to end. */
@@ -167,17 +201,19 @@ function processOf(pid: number): Process {
   return { pid, started: startOf(pid) };
 }
 
-function take(lock: string, program: number | undefined): boolean {
+/** Returns what it has written; undefined: there is a lock. */
+function take(lock: string, program: number | undefined): string | undefined {
   const owner: Owner = {
     host: hostname(),
     ...processOf(process.pid),
     ...(program !== undefined && { program: processOf(program) }),
   };
   try {
-    writeFileSync(lock, JSON.stringify(owner), { flag: 'wx' });
-    return true;
+    const text = JSON.stringify(owner);
+    writeFileSync(lock, text, { flag: 'wx' });
+    return text;
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false;
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return undefined;
     throw error;
   }
 }
@@ -191,8 +227,12 @@ function textOf(path: string): string | undefined {
 }
 
 function readOwner(lock: string): Owner | undefined {
+  return ownerIn(textOf(lock));
+}
+
+function ownerIn(text: string | undefined): Owner | undefined {
   try {
-    return JSON.parse(readFileSync(lock, 'utf8')) as Owner;
+    return JSON.parse(text ?? '') as Owner;
   } catch {
     return undefined; // a crash while it was written, or just gone
   }

@@ -1,7 +1,8 @@
 /** The lock of a data folder, where a master stood still until another one took it for dead. */
 import assert from 'node:assert/strict';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import fs, { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { syncBuiltinESMExports } from 'node:module';
+import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import test from 'node:test';
 import { DataFolder } from '../../master/machine/data-folder.ts';
@@ -20,4 +21,32 @@ test('data folder: a master whose lock another one has taken ends, and leaves th
   assert.match(faults[0] ?? '', /another master has taken the data folder/);
   folder.close();
   assert.equal(readFileSync(lock, 'utf8'), other);
+});
+
+test('data folder: who removes the lock of a dead process removes no other', async (t) => {
+  const path = mkdtempSync(join(tmpdir(), 'orbweaver-test-'));
+  t.after(() => rmSync(path, { recursive: true, force: true }));
+  const lock = join(path, 'master.lock');
+  const owner = { host: hostname(), pid: process.pid };
+  const dead = JSON.stringify({ ...owner, started: 'never' });
+  const live = JSON.stringify({ host: 'another.example', pid: 1, started: '1' });
+  for (const left of [dead, '']) {
+    writeFileSync(lock, left);
+    // Between the look at the lock and its removal another process takes the folder.
+    const { rmSync: rm, renameSync: rename } = fs;
+    const taken = () => writeFileSync(lock, live);
+    t.mock.method(fs, 'rmSync', (...args: Parameters<typeof rm>) => {
+      if (args[0] === lock) taken();
+      rm(...args);
+    });
+    t.mock.method(fs, 'renameSync', (...args: Parameters<typeof rename>) => {
+      if (args[0] === lock) taken();
+      rename(...args);
+    });
+    syncBuiltinESMExports();
+    assert.throws(() => DataFolder.open(path), /is in use by another master/);
+    t.mock.restoreAll();
+    syncBuiltinESMExports();
+    assert.equal(readFileSync(lock, 'utf8'), live);
+  }
 });
