@@ -4,13 +4,33 @@
  */
 import { limits } from './protocol.ts';
 
+/** "." of a path's segment "." or "..". */
+const dotSegment = /(?<=\/)\.(?=\.?(?:\/|$))/g;
+const mayBeOld = /\/\.|\^/;
+
+/**
+ * `new URL`, and the same in each version of Node: that of Node 20 keeps "^" in a path, and "." and
+ * ".." behind a segment such as ".a". A name must not depend on who has written it, and a link to
+ * `/a/.b/../../c` must not be another page than `/c`, which robots.txt may forbid.
+ * Source: URL Standard, "path percent-encode set", "path state".
+ */
+export function parseUrl(text: string, base?: string): URL {
+  const url = new URL(text, base);
+  if (!mayBeOld.test(url.href)) return url;
+  const { pathname } = url;
+  // An escaped dot counts as one, and is always seen.
+  const path = pathname.replace(dotSegment, '%2e').replaceAll('^', '%5E');
+  if (path !== pathname) url.pathname = path;
+  return url;
+}
+
 /** Returns the canonical form of an absolute http(s) URL without its fragment, or undefined: not a
  *  URL, another scheme, too long, or no host. */
 export function canonicalUrl(text: string): URL | undefined {
   if (text.length > limits.urlChars) return undefined;
   let url: URL;
   try {
-    url = new URL(text);
+    url = parseUrl(text);
   } catch {
     return undefined;
   }

@@ -6,6 +6,7 @@
  * without `links` offers its `url`.
  */
 import { limits } from '../../shared/protocol.ts';
+import { parseUrl } from '../../shared/url.ts';
 import { numberOf } from './arguments.ts';
 import type { Told } from './crawl-worker.ts';
 import { PyDict, PySet, PyTuple, type PyValue, typeName } from './pickle/values.ts';
@@ -95,7 +96,7 @@ function toldOf(dict: PyDict): Told {
   const type = dict.get('type');
   const title = dict.get('title');
   if (typeof finalUrl === 'string' && URL.canParse(finalUrl)) {
-    const { href } = new URL(finalUrl);
+    const { href } = parseUrl(finalUrl);
     if (href.length <= limits.urlChars) told.finalUrl = href.replace(/#.*$/, '');
   }
   if (typeof type === 'string') told.type = type.slice(0, 256);

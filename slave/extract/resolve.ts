@@ -7,6 +7,7 @@
 import '@exodus/bytes/encoding.js';
 import { percentEncodeAfterEncoding } from '@exodus/bytes/whatwg.js';
 import { limits } from '../../shared/protocol.ts';
+import { parseUrl } from '../../shared/url.ts';
 
 // Paths and queries that the URL parser would not change. "." and ".." are removed, and "%2e"
 // counts as a dot in a path; text before a colon in the first segment could be a scheme; "?x" alone
@@ -70,7 +71,7 @@ export class Resolver {
   #slow(href: string): string | undefined {
     if (otherScheme.test(href)) return undefined;
     try {
-      const url = new URL(this.#withQueryEncoded(href), this.base);
+      const url = parseUrl(this.#withQueryEncoded(href), this.base);
       return url.protocol === 'http:' || url.protocol === 'https:' ? url.href : undefined;
     } catch {
       return undefined;

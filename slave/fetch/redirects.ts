@@ -6,6 +6,7 @@
  * Source: RFC 9110, 15.4.
  */
 import { limits } from '../../shared/protocol.ts';
+import { parseUrl } from '../../shared/url.ts';
 
 type RedirectStep =
   /** `isElsewhere`: to another origin than the last. */
@@ -86,7 +87,7 @@ export class RedirectChain {
 
 function resolveLocation(location: string, base: URL): URL | undefined {
   try {
-    const url = new URL(asUtf8(location), base);
+    const url = parseUrl(asUtf8(location), base.href);
     url.hash = '';
     const fits = url.href.length <= limits.urlChars;
     return fits && (url.protocol === 'http:' || url.protocol === 'https:') ? url : undefined;

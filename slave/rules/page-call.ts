@@ -6,6 +6,7 @@ import { messageOf } from '../../shared/errors.ts';
 import { isJsonType } from '../../shared/media-types.ts';
 import type { PageContext, PageFunction } from '../../shared/page-function.ts';
 import type { Json, PageInput, RuleResult, Values } from '../../shared/rule-results.ts';
+import { parseUrl } from '../../shared/url.ts';
 import { pageRule } from './page-rule.ts';
 import { RulePage } from './rule-page.ts';
 import { Elements } from './selection.ts';
@@ -67,7 +68,7 @@ function contextOf(
     follow(target) {
       const to = String(target);
       if (links.length < linksMax && URL.canParse(to, tree.base)) {
-        links.push(new URL(to, tree.base).href);
+        links.push(parseUrl(to, tree.base).href);
       }
     },
     emit(item, rule = pageRule) {

@@ -1,6 +1,7 @@
 /** The values of fields: types, and what is empty. Pure. Source: docs/rules.md, "Types". */
 import type { FieldType } from '../../shared/items.ts';
 import type { Json } from '../../shared/rule-results.ts';
+import { parseUrl } from '../../shared/url.ts';
 
 /** A value that is not of its type. A class: what stands on a page is never one. */
 class Wrong {
@@ -56,7 +57,7 @@ export function typed(value: Json, type: FieldType | undefined, base: string): J
     case 'date':
       return dateOf(text) ?? wrong(text, 'a date');
     case 'url': {
-      const url = URL.canParse(text, base) ? new URL(text, base) : undefined;
+      const url = URL.canParse(text, base) ? parseUrl(text, base) : undefined;
       return url === undefined ? wrong(text, 'a URL') : url.href;
     }
     default:

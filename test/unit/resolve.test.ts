@@ -5,7 +5,11 @@ import { Resolver } from '../../slave/extract/resolve.ts';
 
 function expected(href: string, base: string): string | undefined {
   try {
-    const { protocol, href: absolute } = new URL(href, base);
+    const url = new URL(href, base);
+    // Node 20's parser leaves "^" and some segments of dots; not if the dots are escaped.
+    const path = url.pathname.replaceAll('^', '%5E');
+    url.pathname = path.replace(/(?<=\/)\.(?=\.?(?:\/|$))/g, '%2e');
+    const { protocol, href: absolute } = url;
     return protocol === 'http:' || protocol === 'https:' ? absolute : undefined;
   } catch {
     return undefined;
@@ -66,6 +70,13 @@ test('resolve: a path without end takes linear time and little stack', () => {
   const resolver = new Resolver('http://h.test/a', 'utf-8');
   for (const piece of ['a', '.', 'a.', '%41', '/', 'a?'])
     resolver.resolve(`${piece.repeat(1 << 20)}"`);
+});
+
+test('resolve: no "." and ".." are left behind a segment that begins with a dot', () => {
+  const resolver = new Resolver('http://h.test/a/b', 'utf-8');
+  assert.equal(resolver.resolve('/x/.y/../../z'), 'http://h.test/z');
+  assert.equal(resolver.resolve('x/.y/..#z'), 'http://h.test/a/x/#z');
+  assert.equal(resolver.resolve('.y/.z/.'), 'http://h.test/a/.y/.z/');
 });
 
 test('resolve: links lose their fragment', () => {

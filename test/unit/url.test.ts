@@ -19,6 +19,12 @@ const canonical: readonly [text: string, href: string][] = [
   ['http://user:pass@a.example/', 'http://user:pass@a.example/'],
   ['http:a.example', 'http://a.example/'],
   ['http://a.example/%7Euser', 'http://a.example/%7Euser'],
+  // Node 20's parser leaves these as they are.
+  ['http://a.example/a/.b/../../c', 'http://a.example/c'],
+  ['http://a.example/a/.b/./c/..', 'http://a.example/a/.b/'],
+  ['http://a.example/a/.b/.', 'http://a.example/a/.b/'],
+  ['http://a.example/a/.b/c?/../d', 'http://a.example/a/.b/c?/../d'],
+  ['http://a.example/^a?^b', 'http://a.example/%5Ea?^b'],
 ];
 
 for (const [text, href] of canonical) {
