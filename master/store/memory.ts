@@ -34,6 +34,11 @@ export class MemoryStore implements Store {
   async commit(changes: readonly Change[]): Promise<void> {
     // As in a real engine, reads of this turn do not see a commit under way.
     await Promise.resolve();
+    this.apply(changes);
+  }
+
+  /** At once. */
+  apply(changes: readonly Change[]): void {
     for (const { table, key, value } of changes) {
       if (value === undefined) this.#table(table).delete(text(key));
       else this.#table(table).set(text(key), Buffer.from(value));

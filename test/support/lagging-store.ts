@@ -63,7 +63,8 @@ export class LaggingStore implements Store {
   crash(applied: number): void {
     this.#state = 'crashed';
     const open = this.#commits.filter(({ isApplied }) => !isApplied);
-    for (const { changes } of open.slice(0, applied)) void this.#apply(changes);
+    // Before the next start reads them.
+    for (const { changes } of open.slice(0, applied)) this.disk.apply(changes);
     this.#commits = [];
   }
 

@@ -291,6 +291,19 @@ class History {
 
 const byNumber = (a: number, b: number) => a - b;
 
+/** The commit of a report reaches the disk at the moment of the crash. */
+const crashAtCommit: [Site, Step[], Bounds] = [
+  {
+    pages: Array.from({ length: pageCount }, () => {
+      return { links: [], redirect: undefined, kind: 'page' };
+    }),
+  },
+  (['join', 'seed', 'report', 'turn', 'crash'] as const).map((kind, at) => {
+    return { kind, pick: at === 4 ? 1 : 0 };
+  }),
+  { queuesMax: 1_000, tasksMax: 1_000_000 },
+];
+
 test('frontier: whatever happens, every page is written once', async () => {
   await fc.assert(
     fc.asyncProperty(site, steps, bounds, async (pages, history, bound) => {
@@ -303,6 +316,6 @@ test('frontier: whatever happens, every page is written once', async () => {
         run.world.close();
       }
     }),
-    { numRuns: 30 },
+    { numRuns: 30, examples: [crashAtCommit] },
   );
 });
