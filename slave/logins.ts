@@ -52,7 +52,12 @@ type Gate = {
   underWay: Promise<FailedOutcome | undefined> | undefined;
 };
 
-type Failure = { readonly why: string; readonly error?: FetchErrorBody };
+/** `isLater`: its host must not be asked now, so the form was not tried. */
+type Failure = {
+  readonly why: string;
+  readonly error?: FetchErrorBody;
+  readonly isLater?: boolean;
+};
 
 type LoginsOptions = {
   readonly login: Login;
@@ -140,7 +145,7 @@ export class Logins {
     return gate;
   }
 
-  /** Never rejects. An attempt that is cut off, or that a proxy refuses, does not count. */
+  /** Never rejects. An attempt that is cut off, put off, or refused by a proxy, does not count. */
   async #try(gate: Gate, fetch: LoginFetch): Promise<FailedOutcome | undefined> {
     const { pauseMs = pauseMsDefault } = this.#options;
     while (!gate.isIn && gate.tries < loginTries) {
@@ -150,6 +155,7 @@ export class Logins {
         }
         const failure = await this.#attempt(fetch, gate.tries > 0);
         if (failure?.error?.kind === 'proxy') return { ok: false, error: failure.error };
+        if (failure?.isLater === true) return putOff;
         if (failure === undefined) gate.isIn = true;
         else gate.why = failure.why;
       } catch {
@@ -191,7 +197,8 @@ export class Logins {
     const isHome = new URL(url).origin === home;
     const follow = async (to: string): Promise<Turn> =>
       new URL(to).origin === home ? await fetch.turn() : 'go';
-    if (takesTurn && (await follow(url)) !== 'go') return { why: 'the host must not be asked now' };
+    const turn = takesTurn ? await follow(url) : 'go';
+    if (turn !== 'go') return { why: 'the host must not be asked now', isLater: turn === 'later' };
     const fetched = await fetcher.fetch(plan, url, spec, signal, {
       ...identity,
       ...(isHome && { open, blocks, onStart, onAnswer }),
@@ -215,7 +222,7 @@ export class Logins {
         return { why: `status ${fetched.result.status}, type ${fetched.result.type ?? 'unknown'}` };
       case 'left':
       case 'put-off':
-        return { why: 'the host must not be asked now' };
+        return { why: 'the host must not be asked now', isLater: fetched.kind === 'put-off' };
       default:
         return fetched satisfies never;
     }

@@ -267,6 +267,8 @@ export class Worker {
         return;
       case 'task.push':
         if (this.#state === 'working') this.#queue(this.#trains.take(push.tasks));
+        // They were on their way when it began to leave: their hosts would wait until it has left.
+        else giveBack(this.#link.master, push.tasks);
         this.#fill();
         return;
       case 'task.cancel':
@@ -321,8 +323,7 @@ export class Worker {
       if (task.train === undefined) void this.#work(task);
       else void this.#work(task).then((isFine) => this.#trains.ended(task, isFine));
     }
-    const underWay = this.#fetching.size + this.#after.size;
-    if (underWay === 0 && this.#outbox.isEmpty) this.#onIdle();
+    if (this.#fetching.size + this.#after.size === 0 && this.#outbox.isEmpty) this.#onIdle();
   }
 
   /** Returns whether the host gave a definite answer. */
@@ -350,12 +351,11 @@ export class Worker {
     const begunAt = performance.now();
     const { signal } = abort;
     const { lease, open, last, private: blocks, trial, request } = task;
-    const { etag, lastModified, validatedUrl } = task;
+    const { etag, lastModified, validatedUrl, tellMs } = task;
     if (trial !== undefined) this.#unanswered.add(task);
     const validators = etag || lastModified ? { etag, lastModified } : undefined;
     const isTimed = task.timed === true;
     const master = () => this.#link.master;
-    const { tellMs } = task;
     const onLeft = () => this.#trains.left(task);
     const onAsk = () => this.#trains.interrupted(task);
     const onLost = () => abort.abort();

@@ -25,6 +25,8 @@ const noBody = new Uint8Array(0);
 const mustWait: FailedOutcome = {
   ok: false,
   error: { kind: 'redirects', message: 'robots.txt: the next host must not be asked now' },
+  // It is no answer: to be told of one, the master would take it for a file that is missing.
+  isPutOff: true,
 };
 
 export const robots: Kind<Uint8Array, RobotsFile> = {

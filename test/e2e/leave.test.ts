@@ -3,12 +3,14 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect, createServer } from 'node:net';
 import { test } from 'node:test';
+import { setTimeout } from 'node:timers/promises';
 import { flatSite, generateSite, sitePages, type TestSite } from '../../selftest/site.ts';
 import type { MasterClient } from '../../shared/client.ts';
 import { packValue } from '../../shared/frame.ts';
 import type { TaskPush } from '../../shared/protocol.ts';
 import { Cluster } from '../support/cluster.ts';
 import { assertExact, pagesOf, readPages } from '../support/exact.ts';
+import { FarAway } from '../support/far.ts';
 import { assertLeaves, siteFor } from '../support/parts.ts';
 
 const timeout = 60_000;
@@ -34,6 +36,30 @@ test('drain: a slave finishes what it fetches, gives back the rest, leaves with 
   for (const [path, count] of site.counts) assert.equal(count, 1, `${path} was fetched again`);
   const bySlave = readPages(cluster).filter(({ slave }) => slave === 'slave-1');
   assert.equal(bySlave.length, asked, 'its last pages count');
+});
+
+test('drain: a host does not wait for a slave that leaves while a task is on its way', {
+  timeout,
+}, async (t) => {
+  const delayMs = 400;
+  const slow = await siteFor(t, flatSite(1));
+  slow.resources.set('/1', { kind: 'page', links: [], images: [], delayMs: 8_000 });
+  const site = await siteFor(t, flatSite(20));
+  const cluster = new Cluster(t);
+  const flags = ['--exit-when-done', '--delay', String(delayMs), '--ignore-robots'];
+  // Without trains: each page is on its way alone.
+  const master = await cluster.master([slow.url, site.url, ...flags, '--order', 'dfs']);
+  const far = await FarAway.start(cluster.address, delayMs / 2, t);
+  const leaver = cluster.slave(['--slots', '4'], far.address);
+  await site.requested(5);
+  // The master hears of a request half a delay later, and gives the next one out after a delay.
+  await setTimeout(1.5 * delayMs);
+  leaver.signal('SIGTERM');
+  const other = cluster.slave();
+  const asked = site.requested(site.log.length + 3).then(() => 'asked');
+  assert.equal(await Promise.race([asked, leaver.exited]), 'asked');
+  await assertLeaves(master, leaver, other);
+  assert.equal(pagesOf(readPages(cluster)).length, 23);
 });
 
 test('drain: a second signal ends a slave at once, its pages go to another', {

@@ -4,6 +4,7 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { join } from 'node:path';
 import { describe, type TestContext, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { Cluster } from '../support/cluster.ts';
 import { httpServer } from '../support/http-server.ts';
 
@@ -178,6 +179,22 @@ describe('login', { concurrency: 2 }, () => {
     assert.equal(cluster.pages('c').length, 1 + site.pages);
     assert.deepEqual(site.strangers, []);
     assert.equal(site.posts.length, 2);
+  });
+
+  test('login: a host that must not be asked for a while is no failure', { timeout }, async (t) => {
+    const site = await new Site().open(t);
+    const cluster = new Cluster(t);
+    const file = fileOf(cluster, site, { delay: 1_000 });
+    const master = await cluster.master([file, '--slaves', '1', '--exit-when-done'], { env });
+    const asked = () => [...site.agents.values()].flat();
+    while (!asked().includes('GET /login')) await sleep(20);
+    await cluster.ask('pause', 'c');
+    // Longer than three failures take.
+    await sleep(5_000);
+    assert.doesNotMatch(master.output, /is held/);
+    await cluster.ask('resume', 'c');
+    assert.equal((await master.exited).code, 0, master.output);
+    assert.equal(cluster.pages('c').length, 1 + site.pages);
   });
 
   test('login: check says what is wrong with one', { timeout }, async (t) => {

@@ -159,3 +159,25 @@ worldTest('a 429 of robots.txt holds the host', async (world) => {
   await world.advance(30_000);
   assert.deepEqual(slave.urls, [`${a}/robots.txt`]);
 });
+
+worldTest(
+  'a robots.txt whose redirect must wait allows nothing, and is asked for again',
+  async (world) => {
+    const slave = world.slave('slave', 8);
+    await world.seed(`${b}/`);
+    const error = { kind: 'status', message: '429 Too Many Requests' } as const;
+    const [refused] = slave.leases;
+    assert.ok(refused);
+    void world.frontier.release(refused, { error, retryAfterMs: 60_000 });
+    await world.seed(`${a}/`, { ignoreRobots: false }, 'second');
+    const { answer, asked, lease } = ask(world, slave, `${a}/robots.txt`, `${b}/robots.txt`);
+    await world.done(asked);
+    assert.equal(answer.state, 'later');
+    void world.frontier.release(lease);
+    await world.advance(50_000);
+    assert.deepEqual(slave.urls, [], 'neither the page nor the file');
+    await world.advance(15_000);
+    assert.ok(leaseOf(slave, `${a}/robots.txt`));
+    assert.equal(leaseOf(slave, `${a}/`), undefined);
+  },
+);

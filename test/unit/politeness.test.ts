@@ -236,6 +236,37 @@ test('politeness: without a delay a redirect goes on at once', () => {
   assert.equal(host.group.inFlight, 1);
 });
 
+test('politeness: redirects to a host without tasks keep the delay of their crawl', () => {
+  const politeness = makePoliteness();
+  const host = politeness.host('a');
+  const one = addHop(politeness, host, 0, { hasSlot: false, delayMs: 100 });
+  const two = addHop(politeness, host, 0, { hasSlot: false, delayMs: 100 });
+  politeness.serveHops(0);
+  assert.deepEqual([one.turns, two.turns], [['go'], []]);
+  assert.equal(host.group.delayMs, 100, 'so the start of each request is awaited');
+  politeness.starting(host.group, 0);
+  while (host.group.pace.atOnceMax < 9) host.group.pace.answered(undefined, 0);
+  politeness.serveHops(1_000);
+  assert.deepEqual(two.turns, []);
+  politeness.started(host.group, true, 1_000);
+  politeness.serveHops(1_129);
+  assert.deepEqual(two.turns, []);
+  politeness.serveHops(1_130);
+  assert.deepEqual(two.turns, ['go']);
+});
+
+test('politeness: a Crawl-delay counts from when the robots.txt is known', () => {
+  const politeness = makePoliteness();
+  const { host } = addHost(politeness, 'a', { delayMs: 0, perHost: 9, robots: 'orb' });
+  host.robots.learn({ access: 'none', askAt: 1e9, failures: 0, failingSince: 0 });
+  assert.equal(takeAll(politeness, 0).length, 9);
+  host.robots.crawlDelayMs = () => 500;
+  politeness.learned(host, 80);
+  for (let i = 0; i < 9; i++) end(politeness, host, 90);
+  assert.deepEqual(takeAll(politeness, 579), []);
+  assert.deepEqual(takeAll(politeness, 580), ['a']);
+});
+
 test('politeness: a redirect from another group needs a slot, one of its own does not', () => {
   const politeness = makePoliteness();
   const { host } = addHost(politeness, 'a', { delayMs: 0, perHost: 1 });

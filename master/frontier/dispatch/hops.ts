@@ -5,6 +5,7 @@
  */
 import { CommandError } from '../../../shared/errors.ts';
 import { hostKeyOf, parseCanonical } from '../../../shared/url.ts';
+import { clockMs } from '../../machine/clock.ts';
 import type { Crawl } from '../crawl/crawl.ts';
 import type { Crawls } from '../crawl/crawls.ts';
 import type { Traits } from '../kinds/kind.ts';
@@ -25,6 +26,8 @@ type Parts = {
 
 /** Maximum number of waiting hops of one session. */
 const hopsMax = 512;
+/** A robots.txt whose redirect cannot be followed now is asked for again so much later. */
+const robotsAgainMs = 10_000;
 
 /** May the fetch of this lease continue at `text`? Resolves when it may, or with the reason why
  *  not.
@@ -52,17 +55,22 @@ export async function askHop(
     throw new CommandError('E_BAD_REQUEST', 'a hop of this lease waits already');
   }
   const known = politeness.known(hostKeyOf(url));
+  const verdict = (state: HopVerdict['state']): HopVerdict => {
+    if (state === 'later' && kindOf(task).owner === 'host') {
+      host.robots.putOff(Math.max(clockMs() + robotsAgainMs, known?.group.pace.holdUntil ?? 0));
+    }
+    return { state, isTimed: state === 'go' && lease.timing === 'awaited' };
+  };
   const refusal = hopsTo === 'anywhere' ? undefined : refusalOf(crawl, known, url, hopsTo);
   if (refusal !== undefined) return { state: refusal };
   const waiting = [...lease.holder.leases].filter(({ hop }) => hop !== undefined);
-  if (waiting.length >= hopsMax) return { state: 'later' };
+  if (waiting.length >= hopsMax) return verdict('later');
   const key = hostKeyOf(url);
   const target = key === host.key ? host : politeness.host(key);
-  if (target.setting?.blocked) return { state: 'later' };
+  if (target.setting?.blocked) return verdict('later');
   const delayMs = target.setting?.delayMs ?? crawl.manners(url).delayMs;
   if (isFrame) return { state: await dispatcher.frame(lease, target, delayMs) };
-  const state = await dispatcher.hop(lease, target, delayMs);
-  return { state, isTimed: state === 'go' && lease.timing === 'awaited' };
+  return verdict(await dispatcher.hop(lease, target, delayMs));
 }
 
 /** A frame may be anywhere. The robots.txt of its host counts if it is known: nobody waits for it,

@@ -237,6 +237,14 @@ export class Group {
     for (const { host, manners } of clients) this.agree(host, manners);
   }
 
+  /** A redirect leads here, of a crawl with this delay. Without a crawl that has tasks here, it
+   *  applies until one comes, as a last agreement does. */
+  lend(delayMs: number): void {
+    for (const { clients } of this.members) if (clients.size > 0) return;
+    this.#isIdle = true;
+    this.baseMs = Math.max(this.baseMs, delayMs);
+  }
+
   #disagree(): void {
     this.#isIdle = false;
     this.baseMs = 0;

@@ -147,7 +147,11 @@ export class Politeness {
 
   /** The host's robots.txt is known. */
   learned(host: Host, now: number): void {
-    host.group.agreeAnew();
+    const { group } = host;
+    const hadDelay = group.delayMs > 0;
+    group.agreeAnew();
+    // Without one nobody said when the request of the file left; it was before now.
+    if (!hadDelay && group.delayMs > 0) group.lastAt = Math.max(group.lastAt, now);
     this.wake(host, now);
   }
 
@@ -240,6 +244,7 @@ export class Politeness {
 
   /** A fetch was redirected: `serveHops` calls `settle` when it may continue. */
   addHop(hop: Hop, now: number): void {
+    hop.group.lend(hop.delayMs);
     hop.group.hops.push(hop);
     this.#order(hop.group, now);
   }

@@ -169,6 +169,11 @@ export class RobotsGate implements ParsedHolder {
     this.#state = 'unknown';
   }
 
+  /** A redirect to the file cannot be followed now: it is not asked for again before `askAt`. */
+  putOff(askAt: number): void {
+    this.#record = { ...this.#record, askAt, isTrying: true };
+  }
+
   /** There is no room for the parsed file: it is parsed again at its next use. */
   forgetParsed(): void {
     this.#parsed = undefined;
