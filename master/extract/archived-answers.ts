@@ -170,8 +170,8 @@ export class ArchivedAnswers {
     const { kind = 'page', answer = 'yes', task = url, depth = '0' } = Object.fromEntries(said);
     if (!isHttp || !URL.canParse(url) || !isOfPages(kind)) return 'other';
     const headEnd = block.indexOf('\r\n\r\n');
-    const head = block.toString('utf8', 0, Math.max(0, headEnd));
-    const { status } = answerOf(Buffer.from(`${head}\r\n`, 'utf8'));
+    const head = block.toString('latin1', 0, Math.max(0, headEnd));
+    const { status } = answerOf(Buffer.from(`${head}\r\n`, 'latin1'));
     const place = { file, offset };
     if (type === 'response' && isPageStatus(status)) this.#remember(fields, place);
     if (answer === 'no') return 'failed';

@@ -161,7 +161,7 @@ function responseHead(status: number, headers: Headers, text: string | undefined
       if (one !== undefined) head += `\r\n${shown}: ${one}`;
     }
   }
-  return Buffer.from(`${head}\r\n\r\n`, 'utf8');
+  return Buffer.from(`${head}\r\n\r\n`, 'latin1');
 }
 
 /** Undefined: nothing of the crawl is kept. */
