@@ -67,6 +67,8 @@ type ExchangeOptions<Body> = {
   onStart?: (() => void) | undefined;
   /** Its answer begins. */
   onAnswer?: (() => void) | undefined;
+  /** The answer is known, and nobody needs its body. */
+  onUnread?: (() => void) | undefined;
   /** Takes the exchange as it is, for the archive. */
   record?: ExchangeRecord | undefined;
 };
@@ -298,6 +300,9 @@ export class Exchange<Body> {
   #drain(answer: Unread): void {
     this.#state = 'draining';
     this.#answer = answer;
+    // The archive wants what is no redirect as a whole.
+    const { record, onUnread } = this.#options;
+    if (answer.kind === 'redirect' || record?.isOpen !== true) onUnread?.();
   }
 
   #settleAnswer(): void {

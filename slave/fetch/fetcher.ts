@@ -222,14 +222,15 @@ export class Fetcher {
         recording,
       };
       answerMs = Number.POSITIVE_INFINITY;
-      const kind = { allow, blocks, proxy, http2, connectMs, isLenient };
+      // undici drops an answer whose host ends the HTTP/2 session gracefully after it.
+      const kind = { allow, blocks, proxy, http2: http2 && !isApart, connectMs, isLenient };
       if (isApart) return this.#clients.apart(kind, (client) => hopTo(client, target, hop));
       return hopTo(this.#clients.of(kind), target, hop);
     };
     const { origin } = target;
     const isLenient = this.#oddOrigins.has(origin);
     const cookie = cookies?.header(target, Date.now(), open) ?? '';
-    // A kept connection that the host closes as the request leaves must not cost the URL.
+    // What happened to a shared connection must not cost the URL.
     const isApart = context.last === true && (context.attempt ?? 1) > 1;
     const way = { isLenient, isApart, cookie };
     return askByWays(way, {

@@ -1,5 +1,5 @@
 /** One request of a fetch, with its deadlines; the fetcher makes one for each URL and way. */
-import { AwakeTimer } from '../../shared/awake.ts';
+import { AwakeTimer, awakeMs } from '../../shared/awake.ts';
 import type { FetchSpec, TaskRequest } from '../../shared/crawl.ts';
 import { type Client, send } from './clients.ts';
 import { Exchange, type Hop } from './exchange.ts';
@@ -25,6 +25,10 @@ type HopOptions<Body> = {
   readonly recording: Recording | undefined;
 };
 
+/** How long the end of a body that nobody needs may take, to keep its connection. Browsers follow a
+ *  redirect at its head, and some hosts never end such an answer. */
+const unreadMsMax = 1_000;
+
 /** Rejects only with an AbortError when `signal` fires. */
 export function hopTo<Body>(
   client: Client,
@@ -33,6 +37,7 @@ export function hopTo<Body>(
 ): Promise<Hop<Body>> {
   const { plan, spec, signal, leftMs, answerMs, headers, takeCookie } = options;
   const { keepsIncomplete, onStart, request } = options;
+  const endsAt = awakeMs() + leftMs;
   return new Promise((resolve, reject) => {
     if (signal.aborted) {
       reject(abortError(signal));
@@ -51,6 +56,7 @@ export function hopTo<Body>(
         if (answerMs < leftMs) expireIn(leftMs - answerMs);
         options.onAnswer?.();
       },
+      onUnread: () => expireIn(Math.min(unreadMsMax, endsAt - awakeMs())),
     });
     let timer: AwakeTimer | undefined;
     const expireIn = (ms: number) => {

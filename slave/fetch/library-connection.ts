@@ -1,7 +1,15 @@
 /** A connection whose answers undici reads. Origin connections and the plain connection make it. */
 import type { Socket } from 'node:net';
 import Client from 'undici/lib/dispatcher/client.js';
-import type { Asked, Connection, ConnectionEvents, Connector, Handler } from './connection.ts';
+import type {
+  Asked,
+  Connection,
+  ConnectionEvents,
+  Connector,
+  Controller,
+  Handler,
+} from './connection.ts';
+import { isCutOff, StaleError } from './outcome.ts';
 
 export type LibraryOptions = Client.Options;
 
@@ -15,6 +23,8 @@ export type Started = {
 
 export class LibraryConnection implements Connection {
   readonly #client: Client;
+  /** Its socket has carried an answer. */
+  #isUsed = false;
 
   /** `started`: the first request that is dispatched has this socket, and is not sent again. */
   constructor(
@@ -34,6 +44,7 @@ export class LibraryConnection implements Connection {
       });
     this.#client = new Client(origin, connect === undefined ? options : { ...options, connect });
     this.#client.on('connect', () => {
+      this.#isUsed = false;
       if (isCounted) isCounted = false;
       else events.onOpen();
     });
@@ -50,7 +61,13 @@ export class LibraryConnection implements Connection {
   }
 
   dispatch(asked: Asked, handler: Handler): boolean {
-    return this.#client.dispatch(asked, handler);
+    if (asked.method !== 'GET') return this.#client.dispatch(asked, handler);
+    const told = { isReused: () => this.#isUsed, onEnd: () => this.#answered() };
+    return this.#client.dispatch(asked, new Watched(handler, told));
+  }
+
+  #answered(): void {
+    this.#isUsed = true;
   }
 
   close(): Promise<void> {
@@ -59,6 +76,43 @@ export class LibraryConnection implements Connection {
 
   destroy(): Promise<void> {
     return this.#client.destroy();
+  }
+}
+
+/** Tells a kept connection that its host closed as the request left from other failures. */
+class Watched implements Handler {
+  readonly #handler: Handler;
+  readonly #events: { readonly isReused: () => boolean; readonly onEnd: () => void };
+  #isReused = false;
+  #hasHead = false;
+
+  constructor(handler: Handler, events: { isReused: () => boolean; onEnd: () => void }) {
+    this.#handler = handler;
+    this.#events = events;
+  }
+
+  onRequestStart(controller: Controller, context: unknown): void {
+    this.#isReused = this.#events.isReused();
+    this.#handler.onRequestStart?.(controller, context);
+  }
+
+  onResponseStart(...answer: Parameters<NonNullable<Handler['onResponseStart']>>): void {
+    this.#hasHead = true;
+    this.#handler.onResponseStart?.(...answer);
+  }
+
+  onResponseData(controller: Controller, chunk: Buffer): void {
+    this.#handler.onResponseData?.(controller, chunk);
+  }
+
+  onResponseEnd(...end: Parameters<NonNullable<Handler['onResponseEnd']>>): void {
+    this.#events.onEnd();
+    this.#handler.onResponseEnd?.(...end);
+  }
+
+  onResponseError(controller: Controller, error: Error): void {
+    const isStale = this.#isReused && !this.#hasHead && isCutOff(error);
+    this.#handler.onResponseError?.(controller, isStale ? new StaleError(error) : error);
   }
 }
 

@@ -124,11 +124,20 @@ export function isCutOff(error: unknown): boolean {
   return endedCodes.test(codeOf(error)) && !isUnreadable(error);
 }
 
+/** A kept connection ended before a byte of the answer: its host closed it as the request left. */
+export class StaleError extends Error {
+  constructor(cause: Error) {
+    super(cause.message, { cause });
+    this.name = 'StaleError';
+  }
+}
+
 /** A request without an answer. `isUnreadable`: undici refused it, a lenient client may not.
- *  `isFinal`: the next attempt will fail the same way. */
+ *  `isStale`: a new connection may have it. `isFinal`: the next attempt will fail the same way. */
 export type Failure = {
   readonly error: FetchErrorBody;
   readonly isUnreadable?: true;
+  readonly isStale?: true;
   readonly isFinal?: true;
 };
 
@@ -142,6 +151,7 @@ export function failureOf(error: unknown, hasHead: boolean): Failure {
   if (isMisnamed)
     return { error: { kind: 'protocol', message: 'malformed answer' }, isUnreadable: true };
   const failure = { error: fetchError(error) };
+  if (error instanceof StaleError) return { ...failure, isStale: true };
   return isUnreadable(error) ? { ...failure, isUnreadable: true } : failure;
 }
 

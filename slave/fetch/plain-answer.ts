@@ -8,6 +8,7 @@
  */
 import type { Asked, Controller, Handler } from './connection.ts';
 import type { Headers } from './content.ts';
+import { isCutOff, StaleError } from './outcome.ts';
 import { PlainChunks } from './plain-chunks.ts';
 import { mayBecomePlain, type PlainHead, plainHeadBytesMax, readPlainHead } from './plain-head.ts';
 
@@ -141,13 +142,21 @@ export class PlainAnswer implements Controller {
     this.#handler.onResponseError?.(this, error);
   }
 
-  /** Its connection has ended, with or without an error. */
-  endWithConnection(error: Error | undefined): void {
+  /** Its connection has ended, with or without an error. `isReused`: it had carried another answer. */
+  endWithConnection(error: Error | undefined, isReused: boolean): void {
+    const cause = error ?? closed();
+    if (isReused && this.#head === undefined && this.#rest.length === 0 && isCutOff(cause)) {
+      this.fail(new StaleError(cause));
+      return;
+    }
     const isReset = error !== undefined && 'code' in error && error.code === 'ECONNRESET';
     const isExpected = this.#head !== undefined && this.#head.keptMs === undefined;
-    if (!isExpected || (error !== undefined && !isReset)) this.fail(error ?? closed());
-    else if (this.#head?.length === 'connection') this.end();
-    else this.fail(this.#chunks === undefined ? short() : closed());
+    if (!isExpected || (error !== undefined && !isReset)) this.fail(cause);
+    else if (this.#head?.length !== 'connection')
+      this.fail(this.#chunks === undefined ? short() : closed());
+    // A reset is no end, though undici takes it for one. Source: RFC 9112, 8.
+    else if (isReset) this.fail(error);
+    else this.end();
   }
 
   /** Gives it to undici: the bytes and the handler with which that goes on. */

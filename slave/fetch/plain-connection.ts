@@ -293,7 +293,7 @@ export class PlainConnection implements Connection {
     const answer = this.#running;
     this.#running = undefined;
     this.#events.onClosed();
-    answer?.endWithConnection(error);
+    answer?.endWithConnection(error, this.#isUsed);
     this.#proceed();
   }
 

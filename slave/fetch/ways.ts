@@ -67,6 +67,8 @@ function betterWay<Body>(
   { sharesConnections }: WayEvents<Body>,
 ): Way | undefined {
   if (hop.kind === 'failed') {
+    // As clients have to expect of kept connections. Source: RFC 9112, 9.3.1.
+    if (hop.isStale && !way.isApart) return { ...way, isApart: true };
     return hop.isUnreadable && !way.isLenient ? { ...way, isLenient: true } : undefined;
   }
   if (hop.kind === 'answer' && hop.status === misdirected) {

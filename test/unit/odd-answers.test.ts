@@ -7,6 +7,7 @@ import { resultSchema } from '../../shared/result-fields.ts';
 import type { FetchContext } from '../../slave/fetch/fetcher.ts';
 import type { FetchOutcome, Turn } from '../../slave/fetch/outcome.ts';
 import { Proxies } from '../../slave/fetch/proxies.ts';
+import { Recording } from '../../slave/fetch/recording.ts';
 import { OddHost, oddForms, refusedForms } from '../support/odd-host.ts';
 import { PageFetcher } from '../support/page-fetcher.ts';
 import { TestProxy } from '../support/proxy.ts';
@@ -259,23 +260,114 @@ test('odd answers: a body that is cut off fails, and is kept at the last attempt
   assert.equal(file.ok, false);
 });
 
-test('odd answers: the last attempt does not depend on a kept connection', async (t) => {
+// Answers that undici reads, and those that we read.
+for (const who of ['X-A: a \r\n', '']) {
+  const title = `odd answers: a kept connection that its host closes costs no attempt: ${who.trim() || 'plain'}`;
+  test(title, (t) => staleConnections(t, who));
+}
+
+async function staleConnections(t: TestContext, field: string): Promise<void> {
   const host = await OddHost.start(t);
-  const whole = `${head}Content-Length: ${page.length}\r\n\r\n${page}`;
+  const whole = `${head}${field}Content-Length: ${page.length}\r\n\r\n${page}`;
   // Closes each connection as its second request comes.
   host.answer('/', (socket) => {
     socket.write(whole);
     socket.removeAllListeners('data').once('data', () => socket.destroy());
   });
   const fetcher = fetcherFor(t);
-  const ask = (context: FetchContext) => get(fetcher, host.url, context);
+  const turns: string[] = [];
+  let turn: Turn = 'go';
+  const follow = async (url: string) => {
+    turns.push(url);
+    return turn;
+  };
+  const ask = (context: FetchContext) => get(fetcher, host.url, { follow, ...context });
   assert.ok((await ask({ attempt: 1 })).ok);
-  assert.equal(failure(await ask({ attempt: 2 })).error.message, 'connection closed');
-  assert.ok((await ask({ attempt: 3 })).ok);
+  assert.deepEqual([host.connections, turns], [1, []]);
+  // Asked once more, when it is its turn.
+  assert.ok((await ask({ attempt: 1 })).ok);
+  assert.deepEqual([host.connections, turns], [2, [host.url]]);
+  assert.ok((await ask({ attempt: 1 })).ok);
+  assert.ok((await ask({ attempt: 1, last: true })).ok);
+  assert.ok((await ask({ attempt: 2 })).ok);
+  turn = 'later';
+  assert.equal(failure(await ask({ attempt: 3 })).isPutOff, true);
+  // The last one has a connection of its own.
+  turns.length = 0;
   assert.ok((await ask({ attempt: 4, last: true })).ok);
-  // Where it is the only one, connections are kept.
-  failure(await ask({ attempt: 1, last: true }));
-  assert.equal(host.connections, 3);
+  assert.deepEqual(turns, []);
+}
+
+test('odd answers: a host that closes each connection is asked twice, not for ever', async (t) => {
+  const host = await OddHost.start(t);
+  let count = 0;
+  host.answer('/', (socket) => {
+    if (count++ > 0) socket.destroy();
+    else socket.write(`${head}Content-Length: ${page.length}\r\n\r\n${page}`);
+  });
+  const fetcher = fetcherFor(t);
+  assert.ok((await get(fetcher, host.url)).ok);
+  assert.equal(failure(await get(fetcher, host.url)).error.message, 'connection closed');
+  assert.equal(count, 3);
+});
+
+test('odd answers: a kept connection that we close ourselves asks nobody again', async (t) => {
+  const host = await OddHost.start(t);
+  host.answer('/', (socket) => {
+    if (host.count('/') === 1) socket.write(`${head}Content-Length: ${page.length}\r\n\r\n${page}`);
+  });
+  const fetcher = fetcherFor(t);
+  assert.ok((await get(fetcher, host.url)).ok);
+  const asked = get(fetcher, host.url);
+  while (host.count('/') < 2) await new Promise((resolve) => setTimeout(resolve, 5));
+  await fetcher.close();
+  failure(await asked);
+  assert.equal(host.count('/'), 2);
+});
+
+test('odd answers: what is redirected, or is no page, need not end', async (t) => {
+  const host = await OddHost.start(t);
+  const whole = `${head}Content-Length: ${page.length}\r\n\r\n${page}`;
+  host.answer('/page', (socket) => setTimeout(() => socket.write(whole), 20));
+  const bodies = ['\r\n', 'Content-Length: 9\r\n\r\nmoved'];
+  bodies.push('Transfer-Encoding: chunked\r\n\r\n5\r\nmoved');
+  const endless = async (start: string, path: string, context: FetchContext = {}) => {
+    host.answer('/', (socket) => socket.write(start));
+    const askedAt = performance.now();
+    const outcome = await get(fetcherFor(t), host.url, context);
+    assert.ok(performance.now() - askedAt < spec.timeoutMs / 2, start);
+    assert.ok(outcome.ok, start);
+    assert.equal(outcome.result.finalUrl, host.url + path);
+    return outcome;
+  };
+  for (const body of bodies) {
+    const moved = await endless(`HTTP/1.1 302 Found\r\nLocation: /page\r\n${body}`, 'page');
+    assert.equal(linksOf(moved), `${host.url}next`);
+    await endless(`HTTP/1.1 404 Not Found\r\n${body}`, '');
+  }
+  const recording = new Recording(1 << 20);
+  await endless('HTTP/1.1 301 Moved\r\nLocation: /page\r\n\r\n', 'page', { recording });
+  assert.deepEqual(
+    recording.exchanges.map(({ end }) => end),
+    ['time', 'whole'],
+  );
+});
+
+test('odd answers: a reset is no end of a body without a length', async (t) => {
+  const host = await OddHost.start(t);
+  for (const start of [head, head.replace('1.1', '1.0'), `${head}Connection: close\r\n`]) {
+    host.answer('*', (socket) => {
+      socket.write(`${start}ETag: "a"\r\n\r\n${page}`);
+      setTimeout(() => socket.resetAndDestroy(), 50);
+    });
+    assert.equal(failure(await get(fetcherFor(t), host.url)).error.kind, 'connect');
+    const kept = await get(fetcherFor(t), host.url, { last: true });
+    assert.equal(linksOf(kept), `${host.url}next`);
+    assert.ok(kept.ok && kept.result.incomplete === true && kept.result.etag === undefined);
+    const robots = `${host.url}robots.txt`;
+    const file = await fetcherFor(t).fetchRobots(robots, spec, never, { open: true, last: true });
+    assert.equal(file.ok, false);
+  }
 });
 
 test('odd answers: a sitemap that is cut off is kept at the last attempt, as cut', async (t) => {

@@ -156,8 +156,6 @@ test('plain connections: a reset is told as undici tells it', async (t) => {
     'HTTP/1.1 200 OK\r\nContent-Length: 9\r\nConnection: close\r\n\r\nabc',
     'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabc',
     'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n5\r\nabc',
-    'HTTP/1.1 200 OK\r\n\r\nabc',
-    'HTTP/1.0 200 OK\r\n\r\nabc',
   ];
   let sent = '';
   let reset: (() => void) | undefined;
