@@ -6,7 +6,10 @@
  */
 
 const tokens =
-  /\/\*|["']|(?<![\w-])(?:url|(?:-webkit-)?image-set)\(|@import|@namespace|@font-face|[()]/gi;
+  /\\.|\/\*|["'()]|(?<![\w-])(?:url|(?:-webkit-)?image-set)\(|@(?:import|namespace|font-face)/gis;
+/** What a url without quotes cannot hold, unless it is escaped. */
+const badInUrl = /["'(\s]/;
+const escaped = /\\(?:[0-9a-f]{1,6}\s?|.)/gis;
 const worthReading = /url\(|image-set\(/i;
 
 /** Returns the addresses in order, unescaped, without fragment-only ones. */
@@ -26,6 +29,9 @@ export function cssImages(text: string): string[] {
     const [word] = token;
     const at = tokens.lastIndex;
     switch (word[0]) {
+      // In a name, such as `.content-\[\'\'\]`.
+      case '\\':
+        break;
       case '/':
         tokens.lastIndex = after(text, '*/', at);
         break;
@@ -73,7 +79,13 @@ function readUrl(text: string, from: number): { value: string; end: number } {
   }
   let end = at;
   while (end < text.length && text[end] !== ')') end += text[end] === '\\' ? 2 : 1;
-  return { value: text.slice(at, end), end: end + 1 };
+  const value = text.slice(at, end);
+  return { value: isBadUrl(value) ? '' : value, end: end + 1 };
+}
+
+/** Browsers ignore a declaration with such a url. Source: CSS Syntax 3, 4.3.6. */
+function isBadUrl(value: string): boolean {
+  return badInUrl.test(value) && badInUrl.test(value.replace(escaped, '').trim());
 }
 
 /** Returns the end of a string: its quote, or a line break, which makes it invalid. */

@@ -41,6 +41,7 @@ export const xlinkHref = 1 << 16;
 export const lazy = 1 << 17;
 export const httpEquiv = 1 << 18;
 export const charset = 1 << 19;
+export const encoding = 1 << 20;
 
 /** The elements and attributes of a scanner: for `img`, links, img elements and descriptions of the
  *  page; for `all`, also everything that names images. */
@@ -91,18 +92,23 @@ const aboutImages: readonly (readonly [string, number])[] = [
 /** Attributes of svg elements that show another file. */
 const shows = href | xlinkHref | width | height;
 
-const plainTables = tables(plainKinds, 0, abouts);
+const shown = ['image', 'use', 'feimage'];
+/** In MathML it may hold HTML: its encoding decides. */
+const annotation: readonly [string, number] = ['annotation-xml', encoding];
+const foreignNames: ReadonlySet<string> = new Set([...shown, annotation[0]]);
+
+const plainTables = tables(plainKinds, 0, [...abouts, annotation]);
 const fullTables = tables(
   [...plainKinds, ...extras.map(([name]): [string, Kind] => [name, 'extra'])],
   style | lazy,
-  [...extras, ...aboutImages, ['image', shows], ['use', shows], ['feimage', shows]],
+  [...extras, ...aboutImages, ...shown.map((name): [string, number] => [name, shows]), annotation],
 );
 
 /** Without links and images: what describes the page alone. */
 const bareTables = tables(
   plainKinds.filter(([, kind]) => kind !== 'link' && kind !== 'image' && kind !== 'frame'),
   0,
-  abouts,
+  [...abouts, annotation],
 );
 
 /** `all`: every place of an image; `rel`: also the rel of links; `iframes`: also their src. */
@@ -131,7 +137,9 @@ export function wantedOf(
   { kind, name }: { readonly kind: Kind; readonly name: string },
 ): number {
   const wanted = byKind[kind];
-  const isNamed = kind === 'about' || kind === 'extra' || kind === 'foreign';
+  // A `link` of svg is not HTML's.
+  const isNamed =
+    kind === 'about' || kind === 'extra' || (kind === 'foreign' && foreignNames.has(name));
   return isNamed ? (wantedByName.get(name) ?? wanted) : wanted;
 }
 
@@ -253,6 +261,7 @@ const knownNames: readonly (readonly KnownName[])[] = (() => {
     ['content', content],
     ['charset', charset],
     ['property', property],
+    ['encoding', encoding],
     ['xlink:href', xlinkHref],
     ['http-equiv', httpEquiv],
     ['imagesrcset', imagesrcset],

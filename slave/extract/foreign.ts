@@ -14,11 +14,23 @@ const htmlHolders: ReadonlyMap<string, ReadonlySet<string>> = new Map([
   ['math', new Set(['mi', 'mo', 'mn', 'ms', 'mtext'])],
 ]);
 
+/** Of an annotation in MathML that contains HTML. */
+const htmlEncoding = /^(?:text\/html|application\/xhtml\+xml)$/i;
+
 /** Start tags that end foreign content ("font" does so only with certain attributes: left out). */
 const breakouts = new Set(
   (
     'b big blockquote body br center code dd div dl dt em embed h1 h2 h3 h4 h5 h6 head hr i img ' +
     'li listing menu meta nobr ol p pre ruby s small span strong strike sub sup table tt u ul var'
+  ).split(' '),
+);
+
+/** Elements that HTML has not: their unmatched end tags close nothing. */
+const foreignOnly = new Set(
+  (
+    'annotation-xml annotation circle clippath defs ellipse feimage filter foreignobject g line ' +
+    'lineargradient marker mask mi mn mo mrow ms msup msub mtext path pattern polygon polyline ' +
+    'radialgradient rect semantics stop switch symbol text textpath tspan use view'
   ).split(' '),
 );
 
@@ -43,12 +55,19 @@ export class ForeignStack {
     return true;
   }
 
-  /** `name` of an element that stays open: svg or math themselves, or one inside them. */
-  push(name: string): void {
+  /** `name` of an element that stays open: svg or math themselves, or one inside them.
+   *  `encoding`: that of an annotation, raw. */
+  push(name: string, encoding: string | undefined): void {
     if (this.#entries.length >= depthMax) return;
     const isRoot = name === 'svg' || name === 'math';
     const root = isRoot ? name : (this.#entries.at(-1)?.root ?? name);
-    this.#entries.push({ name, root, holdsHtml: htmlHolders.get(root)?.has(name) ?? false });
+    const isHtml =
+      root === 'math' && name === 'annotation-xml' && htmlEncoding.test(encoding ?? '');
+    this.#entries.push({
+      name,
+      root,
+      holdsHtml: isHtml || (htmlHolders.get(root)?.has(name) ?? false),
+    });
   }
 
   /** An end tag inside foreign content: true when it is that of an HTML element. */
@@ -57,7 +76,7 @@ export class ForeignStack {
     if (top?.holdsHtml === true && top.name !== name && !htmlHolders.has(name)) return true;
     const index = this.#entries.findLastIndex((entry) => entry.name === name);
     if (index >= 0) this.#entries.length = index;
-    else this.#leave();
+    else if (!foreignOnly.has(name)) this.#leave();
     return index < 0;
   }
 

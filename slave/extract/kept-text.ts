@@ -2,6 +2,7 @@
  * The text of the few elements whose text matters: the first title, noframes, and with `all` style
  * and JSON-LD. It is gathered piece by piece, up to a limit, and reported at its end.
  */
+import { decodeAttribute } from './entities.ts';
 import type { ScannerSink } from './scanner-sink.ts';
 
 const titleCharsMax = 1 << 16;
@@ -56,6 +57,8 @@ export class KeptText {
   }
 
   #isImages(name: string, type: string): boolean {
-    return this.#all && (name === 'style' || (name === 'script' && jsonLd.test(type)));
+    return (
+      this.#all && (name === 'style' || (name === 'script' && jsonLd.test(decodeAttribute(type))))
+    );
   }
 }

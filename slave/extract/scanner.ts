@@ -15,6 +15,7 @@
  */
 import { Carry } from './carry.ts';
 import {
+  encoding,
   endsAttributeName,
   endsTagName,
   endsUnquoted,
@@ -344,7 +345,7 @@ export class Scanner {
         this.#state = 'plaintext';
         break;
       case 'foreign':
-        if (!selfClosing) this.#foreign.push(tag.name);
+        if (!selfClosing) this.#foreign.push(tag.name, tag.value(encoding));
         break;
       default:
     }

@@ -178,6 +178,7 @@ function xmlFormat(events: XmlEvents): Format {
   let entryName: string | undefined;
   let leaves: Leaves = {};
   let entry: Written | undefined;
+  let entryDepth = 0;
   let leaf: Leaf | undefined;
   let text = '';
 
@@ -193,6 +194,8 @@ function xmlFormat(events: XmlEvents): Format {
   };
   const leafOf = (name: string): Leaf | undefined => {
     if (name === imageLoc) return 'image';
+    // The address of an entry is not that of something in it.
+    if (depth !== entryDepth + 1) return undefined;
     return name.startsWith(prefix) ? leaves[name.slice(prefix.length)] : undefined;
   };
   const closeLeaf = () => {
@@ -217,6 +220,7 @@ function xmlFormat(events: XmlEvents): Format {
         if (depth === 1) root(name);
         if (name === entryName) {
           closeEntry();
+          entryDepth = depth;
           entry = { loc: '', lastmod: '', images: [] };
         }
         leaf = entry === undefined ? undefined : leafOf(name);
@@ -227,7 +231,8 @@ function xmlFormat(events: XmlEvents): Format {
         if (imageNamespace.test(value)) imageLoc = `${name.slice('xmlns:'.length)}:loc`;
       },
       onopentag(name, { href, rel = 'alternate' }) {
-        if (entry === undefined || name !== `${prefix}link` || rel !== 'alternate') return;
+        if (entry === undefined || depth !== entryDepth + 1) return;
+        if (name !== `${prefix}link` || rel !== 'alternate') return;
         if (href !== undefined) entry.loc ||= href;
       },
       ontext(data) {

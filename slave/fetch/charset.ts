@@ -174,8 +174,11 @@ function prescan(head: Uint8Array): string {
   }
 }
 
+/** Comments, and what is read as one. */
+const notElements = /<!(?=--)[\s\S]*?(?:-->|$)|<[!?/][^>]*>?/g;
+
 function prescanEachMeta(head: Uint8Array): string {
-  const text = Buffer.from(head).toString('latin1');
+  const text = Buffer.from(head).toString('latin1').replace(notElements, '');
   for (const meta of text.match(/<meta[\s/][^>]*>?/gi) ?? []) {
     try {
       const encoding = sniffMeta(Buffer.from(meta, 'latin1'), { defaultEncoding: '' });

@@ -62,6 +62,8 @@ test('charset: a meta that ends after "charset" does not stop the page', () => {
     const meta = `<meta http-equiv=content-type content="${content}"><meta charset=koi8-r>`;
     assert.equal(decode(latin1(meta))[1], 'koi8-r');
     assert.equal(decode(latin1(`<meta content="${content}">`))[1], 'windows-1252');
+    const hidden = '<!--><!-- <meta charset=big5> --><!x <meta charset=big5>';
+    assert.equal(decode(latin1(`${hidden}${meta}`))[1], 'koi8-r');
   }
 });
 

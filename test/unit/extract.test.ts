@@ -87,6 +87,12 @@ const linkCases: readonly (readonly [html: string, ...links: string[]])[] = [
   ['<svg><foreignObject><a href=x></a></foreignObject><a href=y></svg>', 'x'],
   ['<svg><title><a href=x></a></title><a href=y></svg>', 'x'],
   ['<svg><style><a href=x></a></style></svg><a href=y>', 'y'],
+  ['<svg><path d=""/></path><style/><a href=x></a></svg><a href=y>', 'y'],
+  [
+    '<math><annotation-xml encoding=Text/HTML><a href=x></a></annotation-xml><a href=y></math>',
+    'x',
+  ],
+  ['<math><annotation-xml encoding=MathML-Content><a href=x></a></annotation-xml></math>'],
   ['<svg><![CDATA[ > </svg><a href=x> ]]></svg><a href=y>', 'y'],
   ['<math><mi><a href=x></a></mi><a href=y></math><a href=z>', 'x', 'z'],
   ['<div><svg><g></div><a href=x>', 'x'],

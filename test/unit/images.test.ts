@@ -87,6 +87,15 @@ const cases: readonly (readonly [html: string, ...images: string[]])[] = [
   ['</p style="background:url(a)">'],
   ['<style>p { background: url("a") } @import url(b); @font-face { src: url(c) }</style>', 'css:a'],
   ['<style>/* url(a) */ q { content: "url(b)"; cursor: url(c.cur) }', 'css:c.cur'],
+  [
+    String.raw`<style>.a\:content-\[\'\'\]:before{content:""}b{background:url(a)}.\@import{mask:url(b)}</style>`,
+    'css:a',
+    'css:b',
+  ],
+  [
+    String.raw`<style>a{background:url(b (1).png)}b{background:url(it's)}c{background:url( a\ \(1\) )}</style>`,
+    'css:a%20(1)',
+  ],
   ['<script>a = "<style>url(a)</style>"</script><textarea style="background:url(b)"></textarea>'],
   [
     '<meta property=og:image content=a><meta property=og:image:width content=9><meta property=og:image:alt content="x &amp; y">',
@@ -104,6 +113,8 @@ const cases: readonly (readonly [html: string, ...images: string[]])[] = [
     'jsonld:a',
     'jsonld:b 3x4',
   ],
+  ['<script type="application/ld&#x2B;json">{"image":"a"}</script>', 'jsonld:a'],
+  ['<svg><link rel="stylesheet icon" href=a /><use href=b /></svg>', 'svg:b'],
   [
     '<script type=application/ld+json>{"logo":"a",}</script><script type=text/plain>{"logo":"b"}</script>',
   ],

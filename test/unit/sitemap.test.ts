@@ -177,6 +177,18 @@ test('sitemap: the image extension is known by its namespace', () => {
   assert.deepEqual(parse(map('xmlns:pic="http://other"', 'pic')).entries, [{ url: 'http://a/' }]);
 });
 
+test('sitemap: the address of an entry is not that of something in it', () => {
+  const image =
+    '<image xmlns="http://www.google.com/schemas/sitemap-image/1.1"><loc>http://b/</loc></image>';
+  assert.deepEqual(urls(parse(`<urlset><url>${image}<loc>http://a/</loc></url></urlset>`)), [
+    'http://a/',
+  ]);
+  const source = '<source><link href="http://b/"/><updated>2003</updated></source>';
+  assert.deepEqual(urls(parse(`<feed><entry>${source}<link href="http://a/"/></entry></feed>`)), [
+    'http://a/',
+  ]);
+});
+
 test('sitemap: dates that are none are left out', () => {
   const date = (text: string) =>
     parse(`<urlset><url><loc>http://a/</loc><lastmod>${text}</lastmod></url></urlset>`).entries[0]
