@@ -216,6 +216,24 @@ describe('download', () => {
     assert.deepEqual([...near.lines.keys()].sort(), [`${origin}/i0.png`, `${origin}/there.png`]);
   });
 
+  test('download: an image that failed is tried again at the page limit', {
+    timeout,
+  }, async (t) => {
+    const body = png(1);
+    const site: Site = { '/': '<img src="/1.png"><a href="/2">on</a><a href="/3">on</a>' };
+    site['/1.png'] = {
+      get status() {
+        return asked.filter((url) => url === '/1.png').length < 2 ? 503 : 200;
+      },
+      body,
+    };
+    const { origin, asked } = await serve(t, site);
+    const flags = ['--download', 'images', '--max-pages', '1'];
+    const { lines, master } = await crawl(t, [`${origin}/`, ...flags]);
+    assert.ok(lines.get(`${origin}/1.png`)?.['sha256'], master.output);
+    assert.match(master.output, /stopped at --max-pages 1 with 2 URLs left/);
+  });
+
   test('download: a folder that slaves share, and one without files', { timeout }, async (t) => {
     const bytes = [png(1), png(2)];
     const { origin } = await serve(t, {

@@ -153,7 +153,12 @@ export class TaskQueue implements TaskHome {
   /** Returns when `peek` may return a task, without reading the store: `now`, later, or undefined:
    *  not before a task is added. It errs towards `now`. */
   dueAt(now: number): number | undefined {
-    return this.#isDue ? now : this.#delayed.peek()?.notBefore;
+    return this.#isDue ? now : this.delayedUntil;
+  }
+
+  /** When the first task that is tried again, and is not due yet, will be. */
+  get delayedUntil(): number | undefined {
+    return this.#delayed.peek()?.notBefore;
   }
 
   /** True: some task is due, or the store may have one. */
