@@ -456,7 +456,7 @@ export class Master implements Leaver, SlavesMaster {
       failures: new Failures({ store, folderOf }),
       urls: new UrlAnswers({ store, folderOf, look }),
       recount: new Recount({ store, folderOf, look }),
-      rates: this.#rates,
+      ...{ rates: this.#rates, disk: this.#room },
       schedules: { of: (crawl) => this.#schedules.of(crawl) },
       manager: this.#manager,
       master: this,

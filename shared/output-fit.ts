@@ -5,7 +5,14 @@
  */
 import { type FieldRule, fieldsOfRule, type ItemRules } from './items.ts';
 import { linkMisfit, linkRule, linkRuleName, ownRules } from './link-rule.ts';
-import { isFileKind, isOutside, keyKinds, type Output, type OutputKind } from './outputs.ts';
+import {
+  columnKinds,
+  isFileKind,
+  isOutside,
+  keyKinds,
+  type Output,
+  type OutputKind,
+} from './outputs.ts';
 
 /** Columns of every table in a database. */
 const ownNames: readonly string[] = ['_crawl', '_seq'];
@@ -55,8 +62,9 @@ function misfit(output: Output, given: ItemRules) {
   const items = isOfLinks ? { [linkRuleName]: linkRule() } : ownRules(given);
   const rule = isOfLinks ? linkRuleName : output.rule;
   const rules = Object.keys(items);
-  // A page function may emit rows of any name; then their columns must be said.
-  if (rule !== undefined && !rules.includes(rule) && columns === undefined) {
+  // A page function may emit rows of any name; then their columns must be said, if there are any.
+  const isOfFunction = columns !== undefined || (rules.length === 0 && !columnKinds.includes(kind));
+  if (rule !== undefined && !rules.includes(rule) && !isOfFunction) {
     const names =
       rules.length === 0 ? 'the crawl has no rules' : `its rules are ${rules.join(', ')}`;
     return `must not have rule ${rule}: ${names}; for rows of a page function give columns, too`;

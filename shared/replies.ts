@@ -56,6 +56,8 @@ export type Replies = {
     jobs?: JobsStatus;
     /** Removed crawls whose rows are being erased: how many, and the first names. */
     removing?: { count: number; names: string[] };
+    /** There is no room on its disk: it waits, and acknowledges nothing. */
+    diskFull?: { readonly folder: string; readonly freeBytes: number };
   };
   /** `state`: the state of the crawl now. */
   'crawl.pause': { state: CrawlState };

@@ -74,6 +74,9 @@ export function readCrawlFile(path: string, text?: string): CrawlFile {
   const settings = value as Record<string, unknown>;
   const { crawl = 'default', seeds = [], shard, follow, items = {} } = settings;
   const options = Object.entries(settings).filter(([key]) => !ownKeys.includes(key));
+  if (settings['output'] !== undefined && settings['outputs'] !== undefined) {
+    throw fault(['output'], 'outputs is there, too: write all of them in outputs');
+  }
   const own = {
     output: outputsOf(settings['outputs'], fault),
     download: downloadOf(settings['download'], fault),

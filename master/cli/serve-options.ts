@@ -222,8 +222,10 @@ export function serveOptions(program: Command, seeds: string[], env: NodeJS.Proc
   const isKeyFile =
     values.authkeyFile !== undefined &&
     (program.getOptionValueSource('authkeyFile') !== 'config' || env['ORB_AUTHKEY'] === undefined);
-  // Of an output that names a rule, a page function may know more.
-  const spec = makeSpec(program.opts(), program.opts()['download'] === undefined ? undefined : {});
+  // Without seeds its outputs are those of crawls that are added, which may have rules.
+  const hasSeeds = given.seeds.length + given.list.parts.length + (values.seeds?.length ?? 0) > 0;
+  const isFitted = hasSeeds || program.opts()['download'] !== undefined;
+  const spec = makeSpec(program.opts(), isFitted ? {} : undefined);
   refuseEvery(spec, values, given.list);
   return {
     kind: 'serve' as const,

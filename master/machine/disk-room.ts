@@ -46,6 +46,7 @@ export class DiskRoom {
   /** Until then it is taken to be as it was. */
   #lookAgainAt = Number.NEGATIVE_INFINITY;
   #shortSince = 0;
+  #shortage: FreeSpace | undefined;
   #timer: NodeJS.Timeout | undefined;
   #waiting: (() => void)[] = [];
 
@@ -57,6 +58,11 @@ export class DiskRoom {
     const now = performance.now();
     if (this.#state === 'room' && now >= this.#lookAgainAt) this.#look(now);
     return this.#state === 'short';
+  }
+
+  /** Where there is no room; undefined: there is. */
+  get shortage(): FreeSpace | undefined {
+    return this.isShort ? this.#shortage : undefined;
   }
 
   /** Time without room so far, in ms. */
@@ -82,7 +88,8 @@ export class DiskRoom {
   }
 
   #look(now: number): void {
-    const shortage = this.#shortage(now) ?? this.#refusal();
+    const shortage = this.#shortageNow(now) ?? this.#refusal();
+    this.#shortage = shortage;
     if ((shortage !== undefined) === (this.#state === 'short')) return;
     clearInterval(this.#timer);
     if (shortage !== undefined) {
@@ -108,7 +115,7 @@ export class DiskRoom {
     return undefined;
   }
 
-  #shortage(now: number): FreeSpace | undefined {
+  #shortageNow(now: number): FreeSpace | undefined {
     const { folders, reserveBytes, freeBytes, onError } = this.#options;
     this.#lookAgainAt = now + lookMsMin;
     try {

@@ -11,6 +11,7 @@ import type { Failures } from '../inspect/failures.ts';
 import type { Recount } from '../inspect/recount.ts';
 import type { UrlAnswers } from '../inspect/url-answers.ts';
 import type { Jobs } from '../jobs/jobs.ts';
+import type { DiskRoom } from '../machine/disk-room.ts';
 import type { MemoryWatch } from '../machine/memory-watch.ts';
 import type { Rates } from '../machine/rates.ts';
 import type { Manager } from '../python/manager.ts';
@@ -46,6 +47,7 @@ export type CommandPorts = {
     knows(claim: Claim, sha256: Uint8Array): 'have' | 'send' | 'lost';
   };
   readonly rates: Pick<Rates, 'of'>;
+  readonly disk: Pick<DiskRoom, 'shortage'>;
   /** Sources of seeds that are asked again, and crawls that are repeated. */
   readonly schedules: { of(crawl: number): Pick<CrawlStatus, 'schedule' | 'repeats'> };
   /** The BaseManager dialect. */

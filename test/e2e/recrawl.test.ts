@@ -65,6 +65,7 @@ test('recrawl: what is unchanged is not sent again, and the files are complete',
   assertCarried(site, cluster);
   const status = await cluster.status('second');
   assert.equal(status.unchanged, 4);
+  assert.match(status.ending?.text ?? '', /links of 4 unchanged pages were not read again/);
   // And what it wrote is the base of the next one.
   site.log.length = 0;
   await cluster.ask('recrawl', 'second', '--as', 'third', '--pages', 'out/second/pages.jsonl');

@@ -40,6 +40,7 @@ test('a disk that is full for a while costs time and nothing else', { timeout },
     const asked = site.log.length;
     assert.equal((await cluster.status()).leased, 0, 'the master answers, and gives no task out');
     assert.equal(site.log.length, asked);
+    assert.match(await cluster.ask('status'), /^the disk is full: \d+ MB are free under /m);
     disk.free();
     await saidTimes(master, /room on the disk again/g, round);
   }

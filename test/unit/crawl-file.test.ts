@@ -54,6 +54,13 @@ test('crawl file: JSON is read, too', (t) => {
   );
 });
 
+test('crawl file: output and outputs at once are refused', (t) => {
+  assert.throws(
+    () => read(t, 'output: ["csv:a.csv"]\noutputs: ["csv:b.csv"]\n'),
+    /:1: output: outputs is there, too: write all of them in outputs/,
+  );
+});
+
 test('crawl file: outputs name its rules beside a download, and none of its folders', (t) => {
   const rules = 'items: {p: {fields: {t: h1}}}\ndownload: images\n';
   const file = read(

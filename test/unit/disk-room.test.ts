@@ -47,6 +47,7 @@ test('disk room: below the reserve it is short, and by itself it is not any more
   await turn();
   assert.deepEqual({ isThere, said }, { isThere: false, said: ['short /data 99'] });
   assert.equal(room.shortMs, 250);
+  assert.deepEqual(room.shortage, { folder: '/data', freeBytes: 99 });
   free.set('/data', 100);
   pass(250);
   await waiting;

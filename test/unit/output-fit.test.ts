@@ -31,6 +31,9 @@ test('output fit: rules, keys and tables that there are', () => {
   assert.match(why(['csv:a.csv#rule=cook'], books), /no.* rule cook: its rules are book/);
   assert.match(why(['csv:a.csv#rule=constructor'], books), /rule constructor/);
   assert.match(why(['csv:a.csv#rule=cook']), /the crawl has no rules/);
+  // Rows of a page function have no columns there.
+  assert.equal(why(['jsonl:a.jsonl#rule=cook']), '');
+  assert.match(why(['jsonl:a.jsonl#rule=cook'], books), /its rules are book/);
   assert.match(why(['sqlite:a.db#key=titel'], books), /key titel: the fields are title/);
   assert.equal(why(['sqlite:a.db#key=title'], books), '');
   assert.match(why(['sqlite:a.db#table=Orbweaver_Cursors'], books), /give it another/);

@@ -73,6 +73,7 @@ function portsOf({ frontier, rooms }: World, sessions: readonly Peer[]): Command
     hosts,
     images,
     rates,
+    disk: { shortage: undefined },
     schedules: { of: () => ({}) },
     manager,
     master,

@@ -41,5 +41,7 @@ export async function gallery({ crawl, countMax, outFolder }: GalleryOptions): P
   const { images, pages, groups, left } = counts;
   const more = left > 0 ? `; ${left} more are not shown: raise --count` : '';
   const shown = `${amount(images, 'image')} of ${amount(pages, 'page')}`;
-  console.log(visible(`${path}: ${shown}, ${amount(groups, 'group')} that look the same${more}`));
+  console.log(
+    visible(`${path}: ${shown}, ${amount(groups, 'group')} of images that look the same${more}`),
+  );
 }

@@ -68,6 +68,7 @@ export async function askHosts(
 ): Promise<void> {
   const countMax = limit ?? (isJson ? Number.POSITIVE_INFINITY : shownDefault);
   const listing = new Listing(isJson);
+  const widths: number[] = [];
   let after: Uint8Array | undefined;
   do {
     const page = await master.request('host.list', {
@@ -78,7 +79,7 @@ export async function askHosts(
     });
     const isFirst = listing.count === 0;
     const cells = page.hosts.map((row) => cellsOf(row, Date.now()));
-    const texts = table(isFirst ? [heads, ...cells] : cells);
+    const texts = table(isFirst ? [heads, ...cells] : cells, widths);
     const title = isFirst && page.hosts.length > 0 ? `${texts.shift()}\n` : '';
     listing.add(
       page.hosts.map((answer, i) => ({ text: `${i === 0 ? title : ''}${texts[i]}`, answer })),

@@ -110,8 +110,12 @@ export async function askStatus(
 ): Promise<Answer> {
   const found = await crawlsOf(master, ask, isJson);
   const crawls = sorted(found.crawls, ask.sort);
-  const { sessions, removing, jobs, counts: byState = {} } = found;
-  const more = { ...(removing && { removing }), ...(jobs && { jobs }) };
+  const { sessions, removing, jobs, diskFull, counts: byState = {} } = found;
+  const more = {
+    ...(removing && { removing }),
+    ...(jobs && { jobs }),
+    ...(diskFull && { diskFull }),
+  };
   const answer = { crawls, sessions, counts: byState, ...more };
   if (!ask.ledger) return { text: statusText({ ...answer, ended: found.ended }), answer };
   const verify = (crawl: string) => master.request('crawl.verify', { crawl });
@@ -200,6 +204,7 @@ function statusText({
   sessions,
   removing,
   jobs,
+  diskFull,
   ended,
 }: Listed & { readonly ended: number }): string {
   const slaves = sessions.filter(({ role }) => role === 'slave');
@@ -208,6 +213,11 @@ function statusText({
   const lines = rows.length === 0 ? [] : table([head, ...rows]);
   if (ended > 0) lines.push(`${number(ended)} ended; list them with --all`);
   if (lines.length === 0) lines.push('no crawls');
+  if (diskFull !== undefined) {
+    const free = `${Math.floor(diskFull.freeBytes / 1e6)} MB are free under ${diskFull.folder}`;
+    lines.push(`the disk is full: ${visible(free)}; until there is room nothing goes on, and`);
+    lines.push('commands that change something wait');
+  }
   for (const crawl of crawls) {
     const { name, held, failed, skipped, rates, blocked, statuses, examples = {} } = crawl;
     const { archive, downloads, ending, schedule } = crawl;

@@ -39,7 +39,10 @@ export function endingOf(crawl: Ended): CrawlEnding | undefined {
     const text = `all links were skipped: ${commonest(counters.skipped, spec)}`;
     return { why: 'skipped', text };
   }
-  return { why: 'finished', text: 'every URL in scope was fetched' };
+  const { unchanged } = counters;
+  const unread = `; links of ${amount(unchanged, 'unchanged page')} were not read again`;
+  const all = 'every URL in scope was fetched';
+  return { why: 'finished', text: unchanged > 0 ? `every known URL was fetched${unread}` : all };
 }
 
 function faultsOf({ admitted, faults }: SeedRecord): string {

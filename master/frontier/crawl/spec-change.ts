@@ -58,6 +58,12 @@ const fixed: Readonly<Record<FixedField, readonly [flag: string, why: string]>> 
   'fetch.follow': ['follow', 'the links of the pages that are done were picked by them'],
 };
 
+/** Their rows are those of a rule. */
+const linkOutputs = [
+  '--output',
+  'pages that are done have no rows of links, or have them',
+] as const;
+
 /** Rules that judge a URL by its form; the others count the URLs that were admitted. */
 const rulesOfForm = ['length', 'segments', 'repeats', 'parameters'] as const;
 /** Of a message: the names of fields are a peer's. */
@@ -130,7 +136,8 @@ export function changeOf(kept: CrawlSpec, part: PartialSpec, isNew = false): Spe
   refuseOtherFiles(before.outputs, spec.outputs);
   for (const { field } of isNew ? [] : changed) {
     if (!isFixedField(field)) continue;
-    const [flag, why] = fixed[field];
+    const isOfLinks = field === 'fetch.items' && part?.['outputs'] !== undefined;
+    const [flag, why] = isOfLinks ? linkOutputs : fixed[field];
     throw new CommandError(
       'E_BAD_REQUEST',
       `${flag} cannot change: ${why}; crawl again with another one: recrawl … --as NEW ${flag} …`,

@@ -13,7 +13,7 @@ const cursorBytes = 7;
 const removingMax = 100;
 
 export function list(
-  { frontier, jobs, peers, rates, schedules }: CommandPorts,
+  { frontier, jobs, peers, rates, schedules, disk }: CommandPorts,
   _peer: Peer,
   { crawl, states, after, limit }: Requests['crawl.list'],
 ): Replies['crawl.list'] {
@@ -34,6 +34,7 @@ export function list(
   return {
     ...(removing.count > 0 && { removing }),
     ...(jobs.status && { jobs: jobs.status }),
+    ...(disk.shortage && { diskFull: disk.shortage }),
     crawls: page.map((one): CrawlStatus => {
       const archive = frontier.crawls.archiveOf(one.name);
       const downloads = frontier.crawls.downloadsOf(one.name);
