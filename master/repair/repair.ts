@@ -11,7 +11,7 @@ import { existsSync, readdirSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { amount } from '../../shared/amount.ts';
 import { ConfigError } from '../../shared/errors.ts';
-import { decodeValue, encodeValue } from '../../shared/frame.ts';
+import { encodeValue } from '../../shared/frame.ts';
 import { hostKeyOf } from '../../shared/url.ts';
 import { Fingerprinter } from '../frontier/filter/fingerprint.ts';
 import { imageName } from '../frontier/filter/seen-names.ts';
@@ -39,7 +39,7 @@ import {
   secretKey,
   seedHostOf,
 } from '../store/records.ts';
-import type { Change, Store, Table } from '../store/store.ts';
+import type { Store, Table } from '../store/store.ts';
 import { parseTaskKey, taskKey } from '../store/task-keys.ts';
 import { taskKeyOf, taskTables } from '../store/unsorted-rows.ts';
 import { otherFormat } from '../store/upgrade.ts';
@@ -50,6 +50,7 @@ import { forgetReplacement, replacementIn, replaceStore } from './replacement.ts
 import { Salvage, type Salvaged, type TakeRow } from './salvage.ts';
 import { SavedRows } from './saved-rows.ts';
 import { SeenRebuild, seenTables } from './seen-rebuild.ts';
+import { WaitingRows } from './waiting-rows.ts';
 import {
   lengthsOfFiles,
   missingParts,
@@ -62,8 +63,6 @@ import {
   type Written,
 } from './written.ts';
 
-/** Rows of one commit. */
-const batchRows = 5_000;
 /** Left over for others. */
 const spareBytes = 64e6;
 const empty = Buffer.alloc(0);
@@ -107,17 +106,24 @@ async function rebuild(
     );
   }
   const folder = dirname(path);
-  if (freeBytesOf(folder) < salvage.bytes + spareBytes) {
-    throw new ConfigError(`the new store needs ${salvage.bytes} free bytes under ${folder}`);
+  // Once as rows that wait, once in the new store.
+  const needed = 2 * salvage.bytes + spareBytes;
+  if (freeBytesOf(folder) < needed) {
+    throw new ConfigError(`the new store needs ${needed} free bytes under ${folder}`);
   }
   forgetReplacement(dataFolder);
-  const store = await openLmdbStore(replacementIn(dataFolder));
+  const newFolder = replacementIn(dataFolder);
+  const store = await openLmdbStore(newFolder);
+  const rows = new WaitingRows(join(newFolder, 'rows'));
   const lines: string[] = [];
   try {
-    lines.push(...(await new Rebuilding(salvage, store, { outFolder, withoutResults }).run()));
+    const how = { outFolder, withoutResults };
+    lines.push(...(await new Rebuilding(salvage, { store, rows }, how).run()));
     await store.close();
+    rows.close();
   } catch (error) {
     await store.close();
+    rows.close();
     forgetReplacement(dataFolder);
     throw error;
   }
@@ -133,11 +139,14 @@ async function rebuild(
 /** The first numbers of a crawl that no row has. */
 type Next = { seq: number; commit: number; source: number };
 
+/** `rows`: what waits to be committed to it. */
+type Target = { readonly store: Store; readonly rows: WaitingRows };
 type Rebuild = { readonly outFolder: string; readonly withoutResults: boolean };
 
 class Rebuilding {
   readonly #salvage: Salvage;
   readonly #store: Store;
+  readonly #rows: WaitingRows;
   readonly #outFolder: string;
   readonly #withoutResults: boolean;
   /** Files that rotations have closed. */
@@ -155,14 +164,13 @@ class Rebuilding {
   #format = formatVersion;
   /** The highest number that a crawl ever had. */
   #lastCrawl = 0;
-  #changes: Change[] = [];
-  readonly #packs: Buffer[] = [];
   readonly #report = new SavedRows();
   readonly #notes: string[] = [];
 
-  constructor(salvage: Salvage, store: Store, { outFolder, withoutResults }: Rebuild) {
+  constructor(salvage: Salvage, to: Target, { outFolder, withoutResults }: Rebuild) {
     this.#salvage = salvage;
-    this.#store = store;
+    this.#store = to.store;
+    this.#rows = to.rows;
     this.#outFolder = outFolder;
     this.#withoutResults = withoutResults;
   }
@@ -217,11 +225,14 @@ class Rebuilding {
     await this.#images();
     this.#seenKeys();
     this.#lengths(lengths);
-    await this.#flush();
+    await this.#rows.commitTo(this.#store);
     for (const record of this.#crawls.values()) await this.#crawl(record);
     const last = Math.max(this.#lastCrawl, ...this.#crawls.keys());
     if (this.#format >= 3) this.#put('meta', lastCrawlKey, encodeLastCrawl(last));
-    await this.#flush();
+    await this.#rows.commitTo(this.#store);
+    // A later repair falls back on the roots of the commit before: they are to have all rows, too.
+    this.#put('meta', formatKey, Buffer.from([this.#format]));
+    await this.#rows.commitTo(this.#store);
     return [...this.#report.lines, ...this.#notes];
   }
 
@@ -408,7 +419,7 @@ class Rebuilding {
     for (const { table, key, value } of this.#seen.rows(whole, this.#format)) {
       this.#put(table, key, value);
     }
-    await this.#flush();
+    await this.#rows.commitTo(this.#store);
   }
 
   /** Copies what `keep` gives for a row, to the table `target`; undefined drops it. */
@@ -439,21 +450,7 @@ class Rebuilding {
   }
 
   #put(table: Table, key: Uint8Array, value: Uint8Array): void {
-    this.#changes.push({ table, key: Buffer.from(key), value: Buffer.from(value) });
-    if (this.#changes.length >= batchRows) this.#pack();
-  }
-
-  /** Rows wait encoded: a table is read in one go, and may have millions. */
-  #pack(): void {
-    this.#packs.push(encodeValue(this.#changes));
-    this.#changes = [];
-  }
-
-  async #flush(): Promise<void> {
-    this.#pack();
-    for (let pack = this.#packs.shift(); pack !== undefined; pack = this.#packs.shift()) {
-      await this.#store.commit(decodeValue(pack) as Change[]);
-    }
+    this.#rows.put({ table, key: Buffer.from(key), value: Buffer.from(value) });
   }
 }
 

@@ -1,83 +1,91 @@
-/** Fingerprints of one crawl that a repair has found, in any order and more than once. */
+/**
+ * Fingerprints of one crawl that a repair has found, in any order and more than once. Those with
+ * the same first byte are a part of their own, which grows and is sorted by itself: of a hundred
+ * million there is never a second copy.
+ */
 import { firstOf } from '../store/runs.ts';
 
 const wordsPerKey = 4;
+const partCount = 256;
 /** Of the first four bytes: what is left after the first byte, beside a place in a part. */
 const placeMax = 2 ** 28;
+const none = new Uint32Array(0);
 
 export class SeenKeys {
-  #words = new Uint32Array(64 * wordsPerKey);
-  #count = 0;
+  /** Words of keys, by the first byte of these. */
+  readonly #parts = Array.from({ length: partCount }, () => none);
+  /** Words that are used of each. */
+  readonly #ends = new Uint32Array(partCount);
 
   /** `bytes` holds fingerprints from `at` on. */
   addAll(bytes: Buffer, at = 0): void {
     for (let i = at; i + 16 <= bytes.length; i += 16) {
-      const to = this.#room();
-      for (let w = 0; w < wordsPerKey; w++) this.#words[to + w] = bytes.readUInt32LE(i + w * 4);
+      const part = bytes[i] ?? 0;
+      const to = this.#room(part);
+      const words = this.#parts[part] ?? none;
+      for (let w = 0; w < wordsPerKey; w++) words[to + w] = bytes.readUInt32LE(i + w * 4);
     }
   }
 
-  add(words: Uint32Array): void {
-    const to = this.#room();
-    for (let w = 0; w < wordsPerKey; w++) this.#words[to + w] = words[w] ?? 0;
+  add(key: Uint32Array): void {
+    // The first byte is the lowest of the first word.
+    const part = (key[0] ?? 0) & 0xff;
+    const to = this.#room(part);
+    this.#parts[part]?.set(key.subarray(0, wordsPerKey), to);
   }
 
-  /** Returns them in the order of a run, each once. They stay here in this order. */
-  sorted(): Uint32Array {
-    const parts = this.#parts();
-    const sorted = new Uint32Array(this.#count * wordsPerKey);
-    let to = 0;
-    for (let part = 0; part < 256; part++) {
-      const [from = 0, end = 0] = [parts.starts[part], parts.starts[part + 1]];
-      for (const place of orderOf(parts.words, from, end)) {
-        const at = (from + (place % placeMax)) * wordsPerKey;
-        if (isIn(sorted, to, parts.words, at)) continue;
-        for (let w = 0; w < wordsPerKey; w++) sorted[to++] = parts.words[at + w] ?? 0;
-      }
+  /** Returns their number, each counted once. */
+  count(): number {
+    let words = 0;
+    for (const part of this.sorted()) words += part.length;
+    return words / wordsPerKey;
+  }
+
+  /** Gives them in the order of a run, each once, in pieces. They stay here in this order. */
+  *sorted(): Generator<Uint32Array> {
+    for (const [part, words] of this.#parts.entries()) {
+      const end = this.#ends[part] ?? 0;
+      if (end === 0) continue;
+      const sorted = sortedOnce(words.subarray(0, end));
+      words.set(sorted);
+      this.#ends[part] = sorted.length;
+      yield words.subarray(0, sorted.length);
     }
-    this.#words = sorted;
-    this.#count = to / wordsPerKey;
-    return sorted.subarray(0, to);
   }
 
-  #room(): number {
-    const to = this.#count++ * wordsPerKey;
-    if (to + wordsPerKey > this.#words.length) {
-      const more = new Uint32Array(Math.max(64, this.#count * 2) * wordsPerKey);
-      more.set(this.#words);
-      this.#words = more;
+  /** Makes room for a key in a part, and returns its place. */
+  #room(part: number): number {
+    const to = this.#ends[part] ?? 0;
+    const end = to + wordsPerKey;
+    this.#ends[part] = end;
+    const words = this.#parts[part] ?? none;
+    if (end > words.length) {
+      const keys = Math.max(4, Math.ceil((end / wordsPerKey) * 1.25));
+      const more = new Uint32Array(keys * wordsPerKey);
+      more.set(words);
+      this.#parts[part] = more;
     }
     return to;
   }
-
-  /** By their first byte, which is the lowest of the first word. */
-  #parts(): { readonly words: Uint32Array; readonly starts: Uint32Array } {
-    const starts = new Uint32Array(257);
-    const end = this.#count * wordsPerKey;
-    for (let at = 0; at < end; at += wordsPerKey) {
-      const part = (this.#words[at] ?? 0) & 0xff;
-      starts[part + 1] = (starts[part + 1] ?? 0) + 1;
-    }
-    for (let part = 0; part < 256; part++) {
-      starts[part + 1] = (starts[part + 1] ?? 0) + (starts[part] ?? 0);
-    }
-    const next = starts.slice();
-    const words = new Uint32Array(end);
-    for (let at = 0; at < end; at += wordsPerKey) {
-      const part = (this.#words[at] ?? 0) & 0xff;
-      const to = (next[part] ?? 0) * wordsPerKey;
-      next[part] = (next[part] ?? 0) + 1;
-      for (let w = 0; w < wordsPerKey; w++) words[to + w] = this.#words[at + w] ?? 0;
-    }
-    return { words, starts };
-  }
 }
 
-/** Places of the keys from `from` up to `end`, as the last bits of numbers, in order. */
-function orderOf(words: Uint32Array, from: number, end: number): Float64Array {
-  const order = new Float64Array(end - from);
+/** A copy of keys that begin with the same byte, in order, each once. */
+function sortedOnce(words: Uint32Array): Uint32Array {
+  const sorted = new Uint32Array(words.length);
+  let to = 0;
+  for (const place of orderOf(words)) {
+    const at = (place % placeMax) * wordsPerKey;
+    if (isIn(sorted, to, words, at)) continue;
+    for (let w = 0; w < wordsPerKey; w++) sorted[to++] = words[at + w] ?? 0;
+  }
+  return sorted.subarray(0, to);
+}
+
+/** Places of the keys, as the last bits of numbers, in order. */
+function orderOf(words: Uint32Array): Float64Array {
+  const order = new Float64Array(words.length / wordsPerKey);
   for (let i = 0; i < order.length; i++) {
-    const rest = firstOf(words[(from + i) * wordsPerKey] ?? 0) & 0xffffff;
+    const rest = firstOf(words[i * wordsPerKey] ?? 0) & 0xffffff;
     order[i] = rest * placeMax + i;
   }
   return order.sort();

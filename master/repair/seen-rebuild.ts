@@ -44,9 +44,10 @@ export class SeenRebuild {
 
   /** Counts the keys of a crawl. Returns whether they are those of its record. */
   sum(crawl: CrawlRecord): boolean {
-    const words = this.#keysOf(crawl.id).sorted();
     this.#sums.forget(crawl.id);
-    for (let at = 0; at < words.length; at += 4) this.#sums.add(crawl.id, words, at);
+    for (const words of this.#keysOf(crawl.id).sorted()) {
+      for (let at = 0; at < words.length; at += 4) this.#sums.add(crawl.id, words, at);
+    }
     return this.#sums.areOf(crawl);
   }
 
@@ -57,21 +58,25 @@ export class SeenRebuild {
 
   /** The rows of a crawl, whose keys are forgotten: one run, or as the format has them. */
   *rows({ id, nextCommit }: CrawlRecord, format: number): Generator<NewRow> {
-    const words = this.#keysOf(id).sorted();
+    const found = this.#keysOf(id);
     this.#keys.delete(id);
-    const keys = words.length / 4;
+    const keys = found.count();
     if (keys === 0) return;
     if (format < runsFormat) {
-      for (let at = 0; at < words.length; at += 4) {
-        yield { table: 'seen', key: fingerprintKey(id, words, at), value: Buffer.alloc(0) };
+      for (const words of found.sorted()) {
+        for (let at = 0; at < words.length; at += 4) {
+          yield { table: 'seen', key: fingerprintKey(id, words, at), value: Buffer.alloc(0) };
+        }
       }
       return;
     }
     const run = { id: 1, level: levelFor(keys), keys, buckets: bucketsFor(keys) };
     const writer = new RunWriter(id, run);
-    for (let at = 0; at < words.length; at += 4) {
-      yield* writer.rowsBefore(firstOf(words[at] ?? 0));
-      writer.add(words, at);
+    for (const words of found.sorted()) {
+      for (let at = 0; at < words.length; at += 4) {
+        yield* writer.rowsBefore(firstOf(words[at] ?? 0));
+        writer.add(words, at);
+      }
     }
     yield* writer.rowsBefore(2 ** 32);
     const manifest = { ...noRuns, next: 2, flushed: nextCommit - 1, runs: [run] };
