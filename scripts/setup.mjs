@@ -4,7 +4,7 @@
 // before anything is installed. `start` as its first argument: then it goes on as `npm start`, in
 // this process, because npm takes 0.1 s for a script of its own. No script of a package is run: npm 10 does not know `allowScripts`.
 import { execSync } from 'node:child_process';
-import { existsSync, readdirSync, statSync } from 'node:fs';
+import { existsSync, lstatSync, readdirSync, statSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -60,7 +60,10 @@ const hasStore = () => {
 
 const installed = 'node_modules/.package-lock.json';
 const isClone = existsSync(join(root, 'master'));
-if (isClone && changedMs(installed) < changedMs('package-lock.json')) install('ci');
+/** Packages of another clone: `npm ci` would empty that folder. */
+const isLinked = lstatSync(join(root, 'node_modules'), { throwIfNoEntry: false })?.isSymbolicLink();
+const isOld = changedMs(installed) < changedMs('package-lock.json');
+if (isClone && isOld && !isLinked) install('ci');
 if (!isClone && !hasStore()) install('install --omit=dev --no-package-lock');
 if (isClone) {
   const sourceMs = Math.max(

@@ -8,6 +8,7 @@ import {
   mkdirSync,
   mkdtempSync,
   readFileSync,
+  renameSync,
   rmSync,
   symlinkSync,
   utimesSync,
@@ -79,6 +80,12 @@ test('setup: packages are installed without their scripts, and it builds itself'
   utimesSync(join(folder, 'node_modules/.package-lock.json'), later, later);
   assert.match(setUp(), /building/);
   assert.equal(builds(), 2);
+  // Those of another clone, which a lock file that is newer must not empty.
+  renameSync(join(folder, 'node_modules'), join(folder, 'others'));
+  symlinkSync(join(folder, 'others'), join(folder, 'node_modules'));
+  utimesSync(join(folder, 'package-lock.json'), later, new Date(Date.now() + 60_000));
+  assert.doesNotMatch(setUp(), /installing/);
+  assert.ok(existsSync(join(folder, 'others/nosy/package.json')));
 });
 
 test('setup: a packed tree is ready, and its programs and the demo run', { timeout }, (t) => {
