@@ -191,7 +191,11 @@ export function startOf(seeds: Seed | readonly Seed[], options: CrawlOptions): S
     throw new ConfigError('crawl takes a URL, or a list of URLs, as its first argument');
   }
   if ('seeds' in options) throw new ConfigError('seeds are the first argument of crawl');
-  const wrong = options.kinds?.find((kind) => !recordKinds.includes(kind));
+  const { kinds } = options;
+  if (kinds !== undefined && !Array.isArray(kinds)) {
+    throw new ConfigError("kinds must be a list, such as ['item']");
+  }
+  const wrong = kinds?.find((kind) => !recordKinds.includes(kind));
   if (wrong !== undefined) {
     throw new ConfigError(
       `kinds: there is no kind "${wrong}"; the kinds are ${recordKinds.join(', ')}`,

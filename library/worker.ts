@@ -121,6 +121,11 @@ class WorkerSession {
       onClose: (error) => this.#onClosed(error),
     });
     this.opened = this.#client.opened.then(({ leaseMs }) => {
+      // It may have come while we connected.
+      if (signal?.aborted === true) {
+        this.#drain();
+        return;
+      }
       const count = Math.min(concurrency, limits.creditMax);
       this.#client.notify('task.credit', { count, slots: count, takes: 'pages' });
       this.#extender = setInterval(() => this.#extend(), leaseMs / 4);

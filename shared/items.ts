@@ -80,7 +80,7 @@ const fieldOptions = {
   value: z.enum(pageValues, { error: `must be one of: ${pageValues.join(', ')}` }).optional(),
   /** A header of the answer. */
   header: z
-    .string()
+    .string({ error: 'must be the name of a header' })
     .regex(/^[\w!#$%&'*+.^`|~-]{1,128}$/, { error: 'is not the name of a header' })
     .optional(),
   type: z.enum(fieldTypes, { error: `must be one of: ${fieldTypes.join(', ')}` }).optional(),

@@ -32,6 +32,7 @@ export function loginRules({ form, until }: Pick<Login, 'form' | 'until'>): Item
       has: count('@value'),
       text: { xpath: 'normalize-space(.)' },
       selected: count('@selected'),
+      disabled: count('@disabled | parent::optgroup/@disabled'),
     },
   };
   const inputs = {
@@ -44,6 +45,7 @@ export function loginRules({ form, until }: Pick<Login, 'form' | 'until'>): Item
       text: text('.'),
       checked: count('@checked'),
       disabled: count('@disabled | ancestor::fieldset/@disabled'),
+      multiple: count('@multiple'),
       options,
     },
   };
@@ -168,10 +170,15 @@ function valuesOf(kind: string, row: Values): string[] {
       return isSome(row['checked']) ? [textOf(row['value']) || 'on'] : [];
     case 'select': {
       const options = rowsIn(row['options']);
-      const chosen = options.filter((option) => isSome(option['selected']));
-      return (chosen.length > 0 ? chosen : options.slice(0, 1)).map((option) =>
-        textOf(isSome(option['has']) ? option['value'] : option['text']),
-      );
+      const isOpen = (option: Values) => !isSome(option['disabled']);
+      let chosen = options.filter((option) => isSome(option['selected']));
+      if (!isSome(row['multiple'])) {
+        // Of several the last one; without one, the first that may be chosen.
+        chosen = chosen.length > 0 ? chosen.slice(-1) : options.filter(isOpen).slice(0, 1);
+      }
+      return chosen
+        .filter(isOpen)
+        .map((option) => textOf(isSome(option['has']) ? option['value'] : option['text']));
     }
     case 'textarea':
       return [textOf(row['text'])];

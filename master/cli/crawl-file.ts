@@ -249,7 +249,8 @@ function faultOf(issues: readonly z.core.$ZodIssue[], items: unknown, fault: Fau
     // The last form of each union is the object.
     const branch = typeof value === 'object' && value !== null ? issue.errors.at(-1) : undefined;
     const inner = branch?.[0];
-    if (inner === undefined) break;
+    // Not even the form that was meant, such as a list: the union says what it takes.
+    if (inner === undefined || (inner.code === 'invalid_type' && inner.path.length === 0)) break;
     issue = inner;
     path = [...path, ...inner.path];
   }

@@ -10,7 +10,8 @@ const unitsMs: Readonly<Record<string, number>> = {
 
 /** Returns it in ms; undefined: it is none, or not from 1 s to 366 days. */
 export function durationOf(value: unknown): number | undefined {
-  const [, n = '', unit = ''] = /^(\d{1,9})(s|m|h|d)$/.exec(String(value)) ?? [];
+  const [, n = '', unit = ''] =
+    /^(\d{1,9})(s|m|h|d)$/.exec(typeof value === 'string' ? value : '') ?? [];
   const ms = Number(n) * (unitsMs[unit] ?? 0);
   return n === '' || ms < 1_000 || ms > everyMsMax ? undefined : ms;
 }

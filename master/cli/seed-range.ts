@@ -30,7 +30,8 @@ export function* rangeOf(
     /^-?0\d/.test(first) || /^-?0\d/.test(last) ? Math.max(first.length, last.length) : 0;
   const sign = from <= to ? 1 : -1;
   for (let at = from; sign * at <= sign * to; at += sign * step) {
-    const text = String(at).padStart(width, '0');
+    const minus = at < 0 ? '-' : '';
+    const text = minus + String(Math.abs(at)).padStart(width - minus.length, '0');
     yield* rangeOf(url.replace(whole, text), fault, hasBraces);
   }
 }

@@ -56,7 +56,7 @@ function* bodiesOf({ json, form }: Settings, at: readonly PropertyKey[], fault: 
   }
   const key = json === undefined ? 'form' : 'json';
   const why = (text: string) => fault([...at, key], text);
-  for (const value of rangesIn(json ?? form, json !== undefined, why)) {
+  for (const value of rangesIn(json === undefined ? form : json, json !== undefined, why)) {
     yield json === undefined
       ? {
           type: 'application/x-www-form-urlencoded',
@@ -92,6 +92,8 @@ function headersOf(
     throw fault([...at, 'headers'], 'must be names and values: {X-Api: "2"}');
   }
   const given = Object.entries(headers).map(([name, value]): [string, string] => {
+    const isText = ['string', 'number', 'boolean'].includes(typeof value);
+    if (!isText) throw fault([...at, 'headers', name], 'must be text, a number, true or false');
     const parsed = headerSchema.safeParse([name, String(value)]);
     if (parsed.success) return parsed.data;
     throw fault([...at, 'headers', name], parsed.error.issues[0]?.message ?? 'is not a header');

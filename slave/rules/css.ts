@@ -22,7 +22,9 @@ type Ending =
   | { readonly kind: 'attribute'; readonly name: string };
 
 export class Css {
+  /** In HTML and in XML, where capitals count. */
   readonly #search: Search | undefined;
+  readonly #xmlSearch: Search | undefined;
   readonly #ending: Ending;
 
   /** @throws RuleFault it is not valid, with the reason */
@@ -32,7 +34,8 @@ export class Css {
     // Of the row itself: `::attr(href)`, `:scope`.
     if (selector === '' || selector === ':scope') return;
     try {
-      this.#search = new Search(selector);
+      this.#search = new Search(selector, false);
+      this.#xmlSearch = new Search(selector, true);
     } catch (error) {
       const [line = ''] = messageOf(error).split('\n');
       throw new RuleFault(`is not a CSS selector: ${line.slice(0, 200)}`);
@@ -54,7 +57,10 @@ export class Css {
     const { tree } = from;
     const ending = this.#ending;
     return this.#numbers(from).flatMap((number) => {
-      if (ending.kind === 'attribute') return tree.attributeOf(number, ending.name) ?? [];
+      if (ending.kind === 'attribute') {
+        const name = tree.isXml ? ending.name : ending.name.toLowerCase();
+        return tree.attributeOf(number, name) ?? [];
+      }
       if (ending.kind === 'html') return htmlOfNumber(tree, number);
       if (ending.kind === 'element') return tree.textOf(number);
       return tree
@@ -65,29 +71,38 @@ export class Css {
   }
 
   #numbers(from: ParentNode): number[] {
-    if (this.#search === undefined) return from instanceof Element ? [from.number] : [];
+    const search = from.tree.isXml ? this.#xmlSearch : this.#search;
+    if (search === undefined) return from instanceof Element ? [from.number] : [];
     try {
-      return this.#search.below(from);
+      return search.below(from);
     } catch (error) {
       throw new RuleFault(`CSS: ${messageOf(error).slice(0, 200)}`);
     }
   }
 }
 
+type Family = { readonly parent: number; readonly children: number[] };
+const noFamily: Family = { parent: -1, children: [] };
+
 /** A selector, compiled once for all pages. */
 class Search {
   /** The tree that is searched, while it is. */
   #tree: PageTree | undefined;
+  /** `:scope`: the element that is searched, or the root. */
+  readonly #scope = [-1];
+  /** The last parents whose children, and siblings, were asked for: mostly the next question is
+   *  about them, too. */
+  readonly #families = { children: noFamily, siblings: noFamily };
   readonly #matches: (node: number) => boolean;
   readonly #ends: readonly End[];
   /** `#ends` by the numbers of the names in a tree. */
   #known: { readonly names: TreeNames; readonly ends: readonly NumberedEnd[] } | undefined;
 
-  constructor(selector: string) {
+  constructor(selector: string, isXml: boolean) {
     const parsed = parse(selector);
     // compile() reorders what was parsed.
-    this.#ends = parsed.map(endOf);
-    this.#matches = compile<number, number>(parsed, this.#options());
+    this.#ends = parsed.map((one) => endOf(one, isXml));
+    this.#matches = compile<number, number>(parsed, this.#options(isXml), this.#scope);
   }
 
   /** The elements below `from`, those in templates left out. */
@@ -100,8 +115,9 @@ class Search {
     const found: number[] = [];
     const end = tree.endOf(number);
     const template = tree.names.idOf('template');
-    let hidden = tree.nextWith(number + 1, end, template, -1);
+    let hidden = tree.isXml ? -1 : tree.nextWith(number + 1, end, template, -1);
     this.#tree = tree;
+    this.#scope[0] = number > 0 ? number : tree.nextWith(1, end, -1, -1);
     try {
       let node = tree.nextWith(number + 1, end, tag, attribute);
       while (node >= 0) {
@@ -117,6 +133,8 @@ class Search {
       }
     } finally {
       this.#tree = undefined;
+      this.#families.children = noFamily;
+      this.#families.siblings = noFamily;
     }
     return found;
   }
@@ -132,23 +150,31 @@ class Search {
     return this.#known.ends;
   }
 
-  #options(): Options<number, number> {
+  #options(isXml: boolean): Options<number, number> {
     const tree = () => {
       if (this.#tree === undefined) throw new Error('no page is searched');
       return this.#tree;
     };
-    const isTag = (node: number): node is number => tree().isElement(node);
+    // While a selector is compiled there is no tree, and its scope is no element yet.
+    const isTag = (node: number): node is number => node >= 0 && tree().isElement(node);
+    const families = this.#families;
+    const childrenOf = (parent: number, as: keyof typeof families) => {
+      if (families[as].parent !== parent) {
+        families[as] = { parent, children: tree().childrenOf(parent) };
+      }
+      return families[as].children;
+    };
     return {
-      xmlMode: false,
+      xmlMode: isXml,
       cacheResults: false,
       adapter: {
         isTag,
         getAttributeValue: (element, name) => tree().attributeOf(element, name),
         hasAttrib: (element, name) => tree().attributeOf(element, name) !== undefined,
-        getChildren: (node) => tree().childrenOf(node),
+        getChildren: (node) => childrenOf(node, 'children'),
         getName: (element) => tree().nameOf(element),
         getParent: (node) => (node <= 0 ? null : tree().parentOf(node)),
-        getSiblings: (node) => (node <= 0 ? [node] : tree().childrenOf(tree().parentOf(node))),
+        getSiblings: (node) => (node <= 0 ? [node] : childrenOf(tree().parentOf(node), 'siblings')),
         prevElementSibling: (node) => {
           let previous = tree().previousOf(node);
           while (previous >= 0 && !isTag(previous)) previous = tree().previousOf(previous);
@@ -173,18 +199,19 @@ type NumberedEnd = {
   readonly attributes: readonly { readonly name: number; readonly part: string }[];
 };
 
-function endOf(selector: readonly Selector[]): End {
+function endOf(selector: readonly Selector[], isXml: boolean): End {
+  const folded = (name: string) => (isXml ? name : name.toLowerCase());
   let tag: string | undefined;
   const attributes: { name: string; part: string }[] = [];
   for (let i = selector.length - 1; i >= 0; i--) {
     const token = selector[i];
     if (token === undefined || !isOfElement(token)) break;
-    if (token.type === 'tag') tag = token.name.toLowerCase();
+    if (token.type === 'tag') tag = folded(token.name);
     if (token.type !== 'attribute' || token.action === 'not') continue;
     // Of some attributes letters count in either case.
     const isExact = token.ignoreCase === 'quirks' || token.ignoreCase === false;
     const part = isExact && token.action !== 'exists' ? token.value : '';
-    attributes.push({ name: token.name.toLowerCase(), part });
+    attributes.push({ name: folded(token.name), part });
   }
   return { tag, attributes };
 }
@@ -231,9 +258,13 @@ function endingOf(text: string): { selector: string; ending: Ending } {
   const [, selector = text, name, argument] =
     /^([\s\S]*?)::\s*([a-z-]+)\s*(?:\(\s*([^)]*?)\s*\))?\s*$/.exec(text) ?? [];
   if (name === undefined) return { selector: text.trim(), ending: { kind: 'element' } };
-  const trimmed = selector.trim();
+  // `p ::text` is of all that is in p, as `p *::text`, and of p itself: parsel has it so.
+  const own = selector.trim();
+  const isBelow =
+    name !== 'html' && !['', ':scope'].includes(own) && /[^\s>+~,]\s+$/.test(selector);
+  const trimmed = isBelow ? `${own}, ${own} *` : own;
   if (name === 'attr' && argument) {
-    const attribute = argument.replace(/^(["'])([\s\S]*)\1$/, '$2').toLowerCase();
+    const attribute = argument.replace(/^(["'])([\s\S]*)\1$/, '$2');
     return { selector: trimmed, ending: { kind: 'attribute', name: attribute } };
   }
   if ((name === 'text' || name === 'html') && argument === undefined) {
@@ -270,14 +301,14 @@ function htmlOfNumber(tree: PageTree, from: number): string {
   for (let next = open.pop(); next !== undefined; next = open.pop()) {
     if (typeof next === 'string') html += next;
     else if (tree.isText(next)) {
-      const isRaw = rawElements.has(tree.nameOf(tree.parentOf(next)));
+      const isRaw = !tree.isXml && rawElements.has(tree.nameOf(tree.parentOf(next)));
       html += isRaw ? tree.dataOf(next) : escaped(tree.dataOf(next), /[&<>\u00a0]/g);
     } else if (tree.isComment(next)) html += `<!--${tree.dataOf(next)}-->`;
     else {
       if (tree.isElement(next)) {
         html += startOfNumber(tree, next);
         const name = tree.nameOf(next);
-        if (voidElements.has(name)) continue;
+        if (voidElements.has(name) && !tree.isXml) continue;
         open.push(`</${name}>`);
       }
       const children = tree.childrenOf(next);

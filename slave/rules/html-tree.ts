@@ -87,7 +87,7 @@ class TreeBuilder implements TokenizerCallbacks {
     this.#text = text;
     this.#isXml = isXml;
     this.#tags = of;
-    this.#tree = new PageTree(text, of.names);
+    this.#tree = new PageTree(text, of.names, isXml);
   }
 
   end(): PageTree {

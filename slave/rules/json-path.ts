@@ -1,8 +1,12 @@
 /** JSONPath on JSON answers and on JSON in pages. Source: RFC 9535. */
-import { compile, type JSONPathQuery } from 'json-p3';
+import { JSONPathEnvironment, type JSONPathQuery } from 'json-p3';
 import { messageOf } from '../../shared/errors.ts';
 import type { Json } from '../../shared/rule-results.ts';
 import { RuleFault } from './fault.ts';
+
+/** As deep as pages may be. By default it is 50, and answers with replies to replies are deeper. */
+const levelsMax = 2_000;
+const environment = new JSONPathEnvironment({ maxRecursionDepth: levelsMax });
 
 export class JsonPath {
   readonly #query: JSONPathQuery;
@@ -10,7 +14,7 @@ export class JsonPath {
   /** @throws RuleFault it is not valid, with the reason */
   constructor(text: string) {
     try {
-      this.#query = compile(text);
+      this.#query = environment.compile(text);
     } catch (error) {
       const [line = ''] = messageOf(error).split('\n');
       throw new RuleFault(`is not JSONPath (RFC 9535): ${line.slice(0, 200)}`);
@@ -20,7 +24,8 @@ export class JsonPath {
   /** @throws RuleFault */
   find(from: Json): Json[] {
     try {
-      return this.#query.query(from).values() as Json[];
+      // In one piece json-p3 puts a list of some 125,000 on the stack.
+      return Array.from(this.#query.lazyQuery(from), ({ value }) => value as Json);
     } catch (error) {
       throw new RuleFault(`JSONPath: ${messageOf(error).slice(0, 200)}`);
     }

@@ -39,6 +39,8 @@ const spares: { nodes: Int32Array; attributes: Int32Array } = {
 export class PageTree {
   readonly text: string;
   readonly names: TreeNames;
+  /** Of XML: capitals count, and any element may have content. */
+  readonly isXml: boolean;
   /** Nodes; the document is one. */
   count = 0;
   attributeCount = 0;
@@ -47,9 +49,10 @@ export class PageTree {
   /** Texts and values that do not stand in the page as they are. */
   readonly #strings: string[] = [];
 
-  constructor(text: string, names: TreeNames) {
+  constructor(text: string, names: TreeNames, isXml = false) {
     this.text = text;
     this.names = names;
+    this.isXml = isXml;
     // A guess: a node for each 8 characters, an attribute for each 32.
     this.#nodes = spareOf('nodes', nodeInts * (64 + Math.floor(text.length / 8)));
     this.#attributes = spareOf('attributes', attributeInts * (64 + Math.floor(text.length / 32)));

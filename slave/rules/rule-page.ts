@@ -18,6 +18,7 @@ export class RulePage {
   /** The numbers of its elements, in its order. */
   readonly #elements: () => readonly number[];
   readonly #xml: () => XmlPage;
+  readonly #base: () => string;
   #opened: XmlPage | undefined;
   #made: Document | undefined;
 
@@ -35,6 +36,7 @@ export class RulePage {
       this.#opened = new XmlPage(this.#tree());
       return this.#opened;
     });
+    this.#base = once(() => this.#findBase());
   }
 
   /** @throws RuleFault */
@@ -71,15 +73,24 @@ export class RulePage {
 
   /** The URL that relative addresses of the page start from. */
   get base(): string {
+    return this.#base();
+  }
+
+  /** That of the first base with an address, none of a template or a picture. */
+  #findBase(): string {
     const { finalUrl } = this.input;
     if (isJsonType(this.input.type)) return finalUrl;
     const { tree } = this.#tree();
-    const base = tree.names.idOf('base');
-    let href = '';
-    for (let node = 1; node < tree.count && href === ''; node++) {
-      if (tree.nameIdOf(node) === base) href = tree.attributeOf(node, 'href') ?? '';
+    const [base, ...others] = ['base', 'template', 'svg', 'math'].map((name) =>
+      tree.names.idOf(name),
+    );
+    let href: string | undefined;
+    for (let node = 1; node < tree.count && href === undefined; node++) {
+      const name = tree.nameIdOf(node);
+      if (name === base) href = tree.attributeOf(node, 'href');
+      else if (name >= 0 && others.includes(name)) node = tree.endOf(node) - 1;
     }
-    return URL.canParse(href, finalUrl) ? new URL(href, finalUrl).href : finalUrl;
+    return URL.canParse(href ?? '', finalUrl) ? new URL(href ?? '', finalUrl).href : finalUrl;
   }
 
   /** Frees what JavaScript does not, and the tree. Idempotent. */

@@ -42,7 +42,8 @@ export class Elements implements Selection {
   }
 
   attr(name: string): string | undefined {
-    return this.#elements[0]?.attribs[name.toLowerCase()];
+    const [first] = this.#elements;
+    return first?.attribs[first.tree.isXml ? name : name.toLowerCase()];
   }
 
   html(): string | undefined {

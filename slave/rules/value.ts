@@ -93,7 +93,7 @@ function dateOf(text: string): string | undefined {
     // Without a zone it is UTC, not the zone of this machine.
     const zoned = /(?:Z|GMT|UTC|[+-]\d\d:?\d\d)$/.test(text) ? text : `${text}Z`;
     const ms = Date.parse(zoned);
-    return Number.isNaN(ms) ? undefined : new Date(ms).toISOString();
+    return Number.isNaN(ms) || !isMomentOfDay(text) ? undefined : new Date(ms).toISOString();
   }
   const [, d1, m1, y1] = /^(\d{1,2})\.? ([A-Za-z]{3,9})\.?,? (\d{4})$/.exec(text) ?? [];
   const [, m2, d2, y2] =
@@ -103,6 +103,14 @@ function dateOf(text: string): string | undefined {
   const pad = (part: number | string, width: number) => String(part).padStart(width, '0');
   const iso = `${pad(y1 ?? y2 ?? '', 4)}-${pad(month, 2)}-${pad(d1 ?? d2 ?? '', 2)}`;
   return isDay(iso) ? iso : undefined;
+}
+
+/** Date.parse takes 30 Feb for 2 March. */
+function isMomentOfDay(text: string): boolean {
+  const [, d = '', m = '', y = ''] = /(\d\d?) ([A-Z][a-z]{2}) (\d{4}) /.exec(text) ?? [];
+  if (y === '') return isDay(text.slice(0, 10));
+  const month = months.indexOf(m.toLowerCase()) + 1;
+  return isDay(`${y}-${String(month).padStart(2, '0')}-${d.padStart(2, '0')}`);
 }
 
 function isDay(iso: string): boolean {

@@ -63,6 +63,8 @@ export class XPath {
 export class XmlPage {
   readonly #document: XmlDocument;
   #elements: readonly XmlNode[] | undefined;
+  /** By the addresses of their nodes. */
+  #places: ReadonlyMap<number, number> | undefined;
 
   /** @throws RuleFault libxml2 refuses it, or has read something else than was written */
   constructor(tree: Document) {
@@ -87,15 +89,20 @@ export class XmlPage {
 
   /** The element with this number, in the order of the page. */
   elementAt(index: number): XmlNode {
-    this.#elements ??= this.root.find('//*');
-    const element = this.#elements[index];
+    const element = this.#all[index];
     if (element === undefined) throw new RuleFault('the page has no such element');
     return element;
   }
 
   /** The number of an element, in the order of the page. */
   indexOf(element: XmlNode): number {
-    return Number(counts.before().find(element)[0]);
+    this.#places ??= new Map(this.#all.map((one, index) => [addressOf(one), index]));
+    return this.#places.get(addressOf(element)) ?? -1;
+  }
+
+  get #all(): readonly XmlNode[] {
+    this.#elements ??= this.root.find('//*');
+    return this.#elements;
   }
 
   close(): void {
@@ -103,11 +110,16 @@ export class XmlPage {
   }
 }
 
+/** Where libxml2 has a node: it gives out a new object for it each time. To count what is before it
+ *  takes the square of the rows. */
+function addressOf(node: XmlNode): number {
+  return (node as unknown as { readonly _nodePtr: number })._nodePtr;
+}
+
 /** Compiled when first used. */
 const counts = {
   elements: once('count(//*)'),
   attributes: once('count(//@*)'),
-  before: once('count(ancestor::* | preceding::*)'),
 };
 
 function once(text: string): () => XPath {
@@ -155,7 +167,8 @@ function problemOf(text: string): string | undefined {
   );
   if (prefix !== undefined) {
     const known = Object.keys(namespaces).join(', ');
-    return `has the prefix ${prefix[1]}:, and only ${known} have a meaning in HTML; write *[name()="…"]`;
+    const name = `${prefix[1]}_x003A_…`;
+    return `has the prefix ${prefix[1]}:, and only ${known} have a meaning here; write ${name}`;
   }
   if (/\bnamespace\s*::/.test(code)) return 'uses the axis namespace::, and HTML has no namespaces';
   if (/\$[A-Za-z_]/.test(code)) return 'has a variable, and no variable has a value here';

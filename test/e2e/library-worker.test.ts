@@ -64,3 +64,17 @@ test('worker: a function that throws has failed, a wrong key ends it', { timeout
     },
   );
 });
+
+test('worker: a signal that comes while it connects ends it', { timeout }, async (t) => {
+  const cluster = new Cluster(t);
+  await cluster.master([]);
+  const options = { master: cluster.address, authkey: cluster.authkey };
+  for (const ms of [0, 1, 3]) {
+    const ended = new AbortController();
+    const working = worker({ ...options, signal: ended.signal }, () => ({}));
+    if (ms === 0) ended.abort();
+    else setTimeout(() => ended.abort(), ms);
+    const first = await Promise.race([working.then(() => 'ended'), sleep(5_000, 'still there')]);
+    assert.equal(first, 'ended', `${ms} ms`);
+  }
+});

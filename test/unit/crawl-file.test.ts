@@ -130,6 +130,12 @@ test('crawl file: what is wrong is named with its line, its key and the fix', (t
       'every: 1h\noutputs: [csv:/tmp/a.csv]\n',
       /:2: outputs: must not name \/tmp\/a\.csv with every/,
     ],
+    ['seeds: [{file: a, every: {toString: 1}}]\n', /:1: seeds\.0\.every: must be a time/],
+    ['seeds: [{url: "http://a/", json: 1, headers: {A: {toString: 1}}}]\n', /headers\.A: must be/],
+    ['items: {p: {match: [/a/], fields: {a: b}}}\n', /items\.p\.match: must be a pattern of URLs/],
+    ['items: {p: {fields: {a: [h1]}}}\n', /items\.p\.fields\.a: must be a selector/],
+    ['items: {p: {each: [li], fields: {a: b}}}\n', /items\.p\.each: must be a selector/],
+    ['items: {p: {fields: {a: {header: [b]}}}}\n', /fields\.a\.header: must be the name/],
     ['shard: 4/3\n', /:1: shard: must be such as 2\/3/],
     ['shard: {toString: h1}\n', /shard: must be such as 2\/3/],
     ['render: !!binary aGk=\n', /:1: render: must be text, not !!binary/],
@@ -186,6 +192,13 @@ test('crawl file: what is wrong is named with its line, its key and the fix', (t
       `${text} ${message}`,
     );
   }
+});
+
+test('crawl file: a body of null is one', (t) => {
+  const { list } = read(t, 'seeds: [{url: "http://a/", json: null}]\n');
+  const [part] = list.parts;
+  assert.ok(part !== undefined && 'requests' in part);
+  assert.equal(String(part.requests[0]?.body), 'null');
 });
 
 test('crawl file: aliases that grow are refused', (t) => {

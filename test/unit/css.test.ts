@@ -83,6 +83,7 @@ for (const xml of [false, true]) {
         const ours = numbersOf(css, tree);
         const theirs = selectAll(selector, plain as never, {
           cacheResults: false,
+          xmlMode: xml,
         }) as never as Plain[];
         assert.deepEqual(
           ours,
@@ -147,5 +148,45 @@ test('css: names that no table has room for are still told apart', () => {
     const css = new Css('x11999.c11999');
     assert.deepEqual(css.texts(treeOf(page)), ['t']);
     assert.deepEqual(css.texts(treeOf('<x11999 class=c11999>u</x11999>')), ['u']);
+  }
+});
+
+test('css: in a row the scope is the row', () => {
+  const page = '<li><b>1</b><p><b>2</b></p></li><li><p><b>3</b></p><b>4</b></li>';
+  const rows = new Css('li').elements(treeOf(page));
+  const texts = (selector: string) => rows.map((row) => new Css(selector).texts(row));
+  assert.deepEqual(texts(':scope > b'), [['1'], ['4']]);
+  assert.deepEqual(texts('> b'), [['1'], ['4']]);
+  assert.deepEqual(texts(':scope > p > b'), [['2'], ['3']]);
+  assert.deepEqual(texts('b:not(:scope > b)'), [['2'], ['3']]);
+  assert.deepEqual(new Css(':scope > body > li > b').texts(treeOf(page)), ['1', '4']);
+});
+
+test('css: in XML capitals count, and each element may have content', () => {
+  const item =
+    '<item><link>http://a/</link><pubDate>d</pubDate><guid isPermaLink="no">g</guid></item>';
+  const feed = treeOf(`<rss><template>${item}</template></rss>`, { xml: true });
+  const texts = (selector: string) => new Css(selector).texts(feed);
+  assert.deepEqual(texts('item pubDate'), ['d']);
+  assert.deepEqual(texts('pubdate'), []);
+  assert.deepEqual(texts('guid::attr(isPermaLink)'), ['no']);
+  assert.deepEqual(texts('[isPermaLink]'), ['g']);
+  assert.deepEqual(texts('item::html'), [item]);
+});
+
+test('css: text that stands anywhere in an element, as parsel finds it', () => {
+  const tree = treeOf('<p id=p>a <b>b <i>c</i></b> d</p><div><a href=x>e</a></div>');
+  const texts = (selector: string) => new Css(selector).texts(tree);
+  assert.deepEqual(texts('p::text'), ['a ', ' d']);
+  assert.deepEqual(texts('p ::text'), ['a ', ' d', 'b ', 'c']);
+  assert.deepEqual(texts('div ::attr(href)'), ['x']);
+});
+
+test('css: places among very many siblings', () => {
+  const tree = treeOf(`<table>${'<tr><td>1<td>2'.repeat(20_000)}</table>`);
+  for (const selector of ['tr:last-child', 'tr:first-of-type', 'table:has(td) tr:first-child']) {
+    const began = performance.now();
+    assert.equal(new Css(selector).elements(tree).length, 1);
+    assert.ok(performance.now() - began < 1_500, selector);
   }
 });

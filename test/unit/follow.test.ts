@@ -93,3 +93,10 @@ test('follow: what is wrong with the rules', () => {
   assert.ok(!(problems instanceof RuleSet));
   assert.deepEqual(problems[0]?.path, ['follow', '1']);
 });
+
+test('follow: very many links by XPath take linear time', () => {
+  const links = Array.from({ length: 10_000 }, (_, i) => `<li><a href="p${i}.html">x</a></li>`);
+  const began = performance.now();
+  assert.equal(picked({ xpath: '//a' }, page(links.join(''))).length, 10_000);
+  assert.ok(performance.now() - began < 2_000);
+});

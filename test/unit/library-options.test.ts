@@ -56,3 +56,8 @@ test('library options: what JSON would drop is refused', () => {
     ...{ seeds: ['http://a/'], 'max-depth': 2 },
   });
 });
+
+test('library options: kinds are a list', () => {
+  const kinds = 'item' as unknown as readonly ['item'];
+  assert.throws(() => startOf('http://a/', { kinds }), /^ConfigError: kinds must be a list/);
+});

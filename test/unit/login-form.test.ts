@@ -118,3 +118,12 @@ test('login: what is wrong with one is said', () => {
     assert.match(loginSchema.safeParse(value).error?.issues[0]?.message ?? 'fine', message);
   }
 });
+
+test('login-form: of a list what a browser would send', () => {
+  const inner = `${user}<select name=a><option disabled selected value=0>choose<option value=1></select>
+    <select name=b><option disabled value=0><option value=1></select>
+    <select name=c><option selected value=1><option selected value=2></select>
+    <select name=d multiple><option value=1></select>
+    <select name=e multiple><option selected value=1><option selected value=2></select>`;
+  assert.equal(sent(form(inner)).body, 'user=me&b=1&c=2&e=1&e=2');
+});

@@ -275,3 +275,68 @@ test('rules: a crawl file of a stranger is refused with the key and what to writ
     assert.match(JSON.stringify(parsed.error.issues), message);
   }
 });
+
+test('rules: XML keeps its capitals and the content of each element', () => {
+  const item = '<item><link>http://a/</link><pubDate>d</pubDate></item>';
+  const fields = { date: 'pubDate', link: { regex: '<link>(.*?)</link>' } };
+  const feed = pageOf(`<rss>${item}</rss>`, { type: 'application/rss+xml' });
+  const result = evaluated({ p: { match: 'list', each: 'item', fields } }, feed);
+  assert.deepEqual(valuesOf(result), [{ date: 'd', link: 'http://a/' }]);
+});
+
+test('rules: rows by XPath with fields by CSS take linear time', () => {
+  const page = pageOf(`<table>${'<tr><td class=a>1<td class=b>2'.repeat(10_000)}</table>`);
+  const began = performance.now();
+  const { rows, failures } = evaluated(
+    { p: { each: '//tr', fields: { a: 'td.a', b: 'td.b' } } },
+    page,
+  );
+  assert.deepEqual(failures, []);
+  assert.equal(rows.length, 10_000);
+  assert.ok(performance.now() - began < 3_000);
+});
+
+test('rules: JSON is searched as deep as pages are, and in long lists', () => {
+  let thread: object = { body: 'last' };
+  for (let i = 0; i < 300; i++) thread = { replies: { data: [thread] } };
+  const json = { type: 'application/json' };
+  const deep = evaluated(
+    { p: { fields: { body: '$..body' } } },
+    pageOf(JSON.stringify(thread), json),
+  );
+  assert.deepEqual([valuesOf(deep), deep.failures], [[{ body: 'last' }], []]);
+  const list = JSON.stringify({ list: Array.from({ length: 200_000 }, (_, id) => ({ id })) });
+  const long = evaluated({ p: { fields: { id: '$.list[*].id' } } }, pageOf(list, json));
+  assert.deepEqual([valuesOf(long), long.failures], [[{ id: 0 }], []]);
+});
+
+test('rules: a moment of a day that is none is no date', () => {
+  for (const text of [
+    '2026-02-30T10:00:00Z',
+    '2026-02-29 10:00',
+    'Mon, 31 Feb 2026 10:00:00 GMT',
+    '31 Apr 2026 10:00 GMT',
+  ]) {
+    assert.ok(isWrong(typed(text, 'date', '')), text);
+  }
+  assert.equal(typed('Sun, 1 Feb 2026 10:00:00 GMT', 'date', ''), '2026-02-01T10:00:00.000Z');
+});
+
+test('rules: addresses start from the base that a browser takes', () => {
+  const fields = { to: { css: 'a::attr(href)', type: 'url' } } as const;
+  const to = (head: string) => valuesOf(evaluated({ p: { fields } }, pageOf(`${head}<a href=x>`)));
+  assert.deepEqual(to('<template><base href=/t/></template><base href=/b/>'), [
+    { to: 'http://site/b/x' },
+  ]);
+  assert.deepEqual(to('<svg><base href=/t/></svg><base href=/b/>'), [{ to: 'http://site/b/x' }]);
+  assert.deepEqual(to('<base href=""><base href=/b/>'), [{ to: 'http://site/shop/x' }]);
+});
+
+test('rules: the way round a prefix finds what it says', () => {
+  const set = RuleSet.compile(itemsSchema.parse({ p: { fields: { by: '//dc:creator' } } }));
+  assert.ok(!(set instanceof RuleSet));
+  assert.match(set[0]?.message ?? '', /write dc_x003A_…$/);
+  const feed = pageOf('<rss><dc:creator>me</dc:creator></rss>', { type: 'text/xml' });
+  const result = evaluated({ p: { fields: { by: '//dc_x003A_creator' } } }, feed);
+  assert.deepEqual(valuesOf(result), [{ by: 'me' }]);
+});

@@ -44,3 +44,9 @@ test('seed-range: too many ranges, and steps of 0, are refused', () => {
   const long = Array.from({ length: 10_000 }, (_, i) => i);
   assert.equal(bodies({ json: [...long, '{1..3}'] }).length, 3);
 });
+
+test('seed-range: numbers below 0 are written out as a shell does', () => {
+  assert.deepEqual(bodies({ form: { n: '{-02..01}' } }), [
+    ...['http://a/ n=-02', 'http://a/ n=-01', 'http://a/ n=000', 'http://a/ n=001'],
+  ]);
+});
