@@ -281,7 +281,11 @@ export function outputFrom(entry: unknown): Output {
     throw new Error(`must have one of the keys ${outputKinds.join(', ')}`);
   }
   const { [kind]: target, ...options } = rest;
+  // Readers go by the name: what it says is what it is.
+  const isZipped = kind === 'csv' || kind === 'jsonl';
+  const isNamedSo = isZipped && typeof target === 'string' && target.endsWith('.gz');
   const value = {
+    ...(isNamedSo && { compress: 'gzip' }),
     ...options,
     kind,
     target: isFileKind(kind) && typeof target === 'string' ? target.replace(/^\.\//, '') : target,

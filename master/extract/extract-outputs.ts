@@ -8,6 +8,7 @@
  * The number of a line is that of its record.
  */
 import { type FileHandle, open } from 'node:fs/promises';
+import { isDeepStrictEqual } from 'node:util';
 import { ConfigError, messageOf } from '../../shared/errors.ts';
 import type { ItemRules } from '../../shared/items.ts';
 import { isSameTarget, type NamedOutput, outputText } from '../../shared/outputs.ts';
@@ -117,6 +118,7 @@ export class ExtractOutputs {
     const before = this.#files.outputs[name];
     const isKnown = before !== undefined && isSameTarget(before.output, output);
     if (!isKnown) await guarded(() => kind.prepare(crawl));
+    else refuseOtherForm(before.output, output);
     const { lines, bytes } = isKnown ? before : { lines: 0, bytes: 0 };
     const mark = isKnown ? before.mark : undefined;
     await this.#files.reached(name, { output, lines, bytes, mark });
@@ -163,6 +165,16 @@ export class ExtractOutputs {
     const { lines, bytes } = gathered.splice(0, count).at(-1) ?? before;
     await this.#files.reached(name, { output, lines, bytes, mark });
   }
+}
+
+/** A file that is begun keeps its form, as in `spec-change.ts`. @throws ConfigError */
+function refuseOtherForm(before: NamedOutput, output: NamedOutput): void {
+  const isText = output.kind === 'csv' || output.kind === 'jsonl';
+  if (!isText || isDeepStrictEqual(before, output)) return;
+  throw new ConfigError(
+    `the output ${outputText(output)} has begun with other options; name another file, or choose ` +
+      'another --as',
+  );
 }
 
 /** A line as a record for sinks. */

@@ -7,7 +7,7 @@ import type { CrawlSpec } from '../../shared/crawl.ts';
 import { shardBytesDefault } from '../../shared/images.ts';
 import { contentKey, decodeContent, type KeptImage } from '../store/image-rows.ts';
 import { crawlKey } from '../store/records.ts';
-import type { Store } from '../store/store.ts';
+import { batches, type Store } from '../store/store.ts';
 import { ImageFolder } from './image-folder.ts';
 import { ImageQueue, type Kept, type KeptContent, type QueueRoom } from './image-queue.ts';
 import { TarShards } from './tar-shards.ts';
@@ -19,6 +19,9 @@ type ImageCrawl = {
   readonly startedAt: number;
   readonly spec: CrawlSpec;
 };
+
+/** Rows that are read from the store at once. */
+const rowsMax = 1_024;
 
 type ImagesOptions = {
   readonly store: Store;
@@ -119,12 +122,27 @@ export class Images {
       made.placeOf(sha256) ?? this.#rowOf(id, bytesOf(sha256))?.place;
     const rows = { from: crawlKey(id), to: crawlKey(id + 1), limit: 1 };
     const isBegun = () => this.#options.store.keys('contents', rows).length > 0;
-    const shards = { path, bytesMax: shardBytes, sinceMs: startedAt, placeOf, isBegun };
+    const lastShard = () => lastShardOf(this.#options.store, id);
+    const own = { placeOf, isBegun, lastShard };
+    const shards = { path, bytesMax: shardBytes, sinceMs: startedAt, ...own };
     const keeper = store === 'tar' ? new TarShards(shards) : new ImageFolder(path);
     const made = new ImageQueue(keeper, room);
     this.#open.set(id, made);
     return made;
   }
+}
+
+/** A look at each image of the crawl, once after a start. */
+function lastShardOf(store: Store, crawl: number): number | undefined {
+  const of = { from: crawlKey(crawl), to: crawlKey(crawl + 1) };
+  let last: number | undefined;
+  for (const rows of batches(store, 'contents', of, rowsMax)) {
+    for (const { value } of rows) {
+      const { place } = decodeContent(value);
+      if (place !== undefined && place.shard > (last ?? -1)) last = place.shard;
+    }
+  }
+  return last;
 }
 
 function bytesOf(sha256: string): Uint8Array {

@@ -10,61 +10,27 @@
  */
 import { ConfigError, messageOf } from '../../shared/errors.ts';
 import { type NamedOutput, namedOutputs } from '../../shared/outputs.ts';
-import { isDiskFull } from '../machine/disk-room.ts';
-import type { GroupCommit, Room } from '../store/group-commit.ts';
 import { commitKey, cursorKey, decodeCursor, encodeCursor } from '../store/records.ts';
 import type { SealedRow } from '../store/result-rows.ts';
-import type { Change, Store } from '../store/store.ts';
-import { outletsFor } from './new-outlets.ts';
+import type { Change } from '../store/store.ts';
+import type { CrawlResultsOptions, ResultCrawl } from './crawl-results-options.ts';
+import { leaving, outletsFor } from './new-outlets.ts';
 import { Outlet } from './outlet.ts';
-import type { ResultEvents } from './result-events.ts';
 import { endRotation, type Rotated, rotate } from './rotation.ts';
 import {
   HeldError,
   InterruptedError,
   type Resumed,
   type Sink,
-  type SinkCrawl,
   type SinkKind,
   UnavailableError,
 } from './sink.ts';
 import { WaitingRows } from './waiting-rows.ts';
 import { cursorMayWaitMs, timeToWrite } from './write-pace.ts';
-
-/** A crawl, as far as its results go. */
-export type ResultCrawl = SinkCrawl & {
-  readonly id: number;
-  /** Number of its last commit that was gathered. */
-  readonly lastCommit?: number;
-  readonly state: string;
-  /** Neither finished nor cancelled. */
-  readonly isOpen: boolean;
-  /** Nothing is left to fetch: the sinks write waiting rows at once. */
-  readonly isFetched: boolean;
-  /** Counts the rows that wait. */
-  readonly open: { record(rows: number): void; written(rows: number): void };
-};
-
-/** Where the files are. */
-type FileRoom = Room & { refused(): void };
+import { withRoom } from './write-room.ts';
 
 /** Bytes that may wait for one sink, before its crawl is held. */
 const backlogBytesMaxDefault = 1 << 30;
-
-export type CrawlResultsOptions<C extends ResultCrawl> = {
-  readonly store: Store;
-  readonly commits: GroupCommit;
-  /** Every crawl has one of each. */
-  readonly sinks: readonly SinkKind[];
-  /** Makes the sink of an output; absent: crawls have none. */
-  readonly outputs?: (output: NamedOutput) => SinkKind;
-  /** Bytes that may wait for one sink. */
-  readonly backlogBytesMax?: number;
-  readonly events: ResultEvents<C>;
-  readonly onError: (error: unknown) => void;
-  /** Default: there always is. */
-  readonly room?: FileRoom;
-};
 
 export class CrawlResults<C extends ResultCrawl> {
   readonly crawl: C;
@@ -268,7 +234,9 @@ export class CrawlResults<C extends ResultCrawl> {
       // Rows may come for ever.
       if (outlet.isClaimed && outlet.isWriting) return;
       if (!isMore) await timeToWrite(outlet, this.#waiting(outlet));
-      outlet.sink ??= await this.#withRoom(() => outlet.kind.open(crawl, outlet.mark));
+      outlet.sink ??= await withRoom(this.#options.room, () =>
+        outlet.kind.open(crawl, outlet.mark),
+      );
       ({ isMore } = await this.#write(outlet, outlet.sink));
       if (this.#isWhole(outlet)) await this.#finish(outlet, outlet.sink);
       if (outlet.state === 'failing') this.#recovered(outlet);
@@ -292,7 +260,7 @@ export class CrawlResults<C extends ResultCrawl> {
     if (last === undefined) return { isAny: false, isMore: false };
     const records = rows.flatMap(({ sections }) => sections);
     const progress = (mark: unknown) => this.#reached(outlet, mark);
-    outlet.mark = await this.#withRoom(() => {
+    outlet.mark = await withRoom(this.#options.room, () => {
       // The claim came while it waited for room.
       if (outlet.isClaimed && outlet.kind.isPatient) throw new InterruptedError('claimed');
       return sink.write(records, progress);
@@ -309,7 +277,7 @@ export class CrawlResults<C extends ResultCrawl> {
   /** Makes durable what the sink has gathered. */
   async #finish(outlet: Outlet, sink: Sink): Promise<void> {
     const progress = (mark: unknown) => this.#reached(outlet, mark);
-    outlet.mark = await this.#withRoom(async () => await sink.finish?.(progress));
+    outlet.mark = await withRoom(this.#options.room, async () => await sink.finish?.(progress));
     if (outlet.take([], sink)) await this.#passed(outlet);
   }
 
@@ -326,21 +294,6 @@ export class CrawlResults<C extends ResultCrawl> {
     const [outlet] = this.outlets;
     const commit = Math.min(...this.outlets.map((one) => one.commit));
     if (outlet !== undefined && this.rows.firstCommit <= commit) await this.#passed(outlet);
-  }
-
-  /** A write that finds no room is tried again, at the same place of the target. */
-  async #withRoom<T>(write: () => Promise<T>): Promise<T> {
-    const { room } = this.#options;
-    while (true) {
-      await room?.room();
-      try {
-        return await write();
-      } catch (error) {
-        const cause = error instanceof ConfigError ? error.cause : error;
-        if (room === undefined || !isDiskFull(cause)) throw error;
-        room.refused();
-      }
-    }
   }
 
   /** One transaction: the cursor, and the end of the rows that all sinks have. */
@@ -451,9 +404,10 @@ export class CrawlResults<C extends ResultCrawl> {
     if (make === undefined) return;
     const { crawl } = this;
     const before = new Map(this.#outputs.map((output, i) => [output, this.outputOutlets[i]]));
-    const wasHeld = this.#outlets.some(({ state }) => state === 'held');
     const outputs = namedOutputs(crawl.spec?.outputs ?? []);
-    const { made, changes } = await outletsFor(crawl, outputs, before, make);
+    const lastCommit = await this.#completeLeaving(before, outputs);
+    const wasHeld = this.#outlets.some(({ state }) => state === 'held');
+    const { made, changes } = await outletsFor({ id: crawl.id, lastCommit }, outputs, before, make);
     this.#outlets = [...this.#outlets.slice(0, this.#baseCount), ...made];
     this.#outputs = outputs;
     const gone = this.rows.drop(Math.min(...this.#outlets.map(({ commit }) => commit)));
@@ -466,6 +420,26 @@ export class CrawlResults<C extends ResultCrawl> {
     const isHeld = this.#outlets.some(({ state }) => state === 'held');
     if (wasHeld && !isHeld && this.#overfull === undefined) events.released(crawl);
     if (gone.length > 0) events.written(crawl);
+  }
+
+  /** Outputs that can write and are no more get what waits for them. Returns the commit that all of
+   *  these have, behind which new ones begin. */
+  async #completeLeaving(
+    before: ReadonlyMap<NamedOutput, Outlet | undefined>,
+    outputs: readonly NamedOutput[],
+  ): Promise<number> {
+    let upTo = this.crawl.lastCommit ?? 0;
+    // What waits for a slow one may take hours.
+    if (this.#overfull !== undefined) return upTo;
+    for (const outlet of leaving(before, outputs).filter(({ isWriting }) => isWriting)) {
+      await this.#guarded(outlet, async () => {
+        outlet.sink ??= await outlet.kind.open(this.crawl, outlet.mark);
+        while ((await this.#write(outlet, outlet.sink)).isAny);
+        if (outlet.isGathering) await this.#finish(outlet, outlet.sink);
+      });
+      if (outlet.isWriting) upTo = Math.min(upTo, outlet.commit);
+    }
+    return upTo;
   }
 
   /** Nothing that waits for it will be written any more. */

@@ -9,6 +9,16 @@ import type { SinkKind } from './sink.ts';
 /** Of the crawl: `lastCommit` is behind all records so far. */
 type Numbers = { readonly id: number; readonly lastCommit?: number };
 
+/** The outlets of outputs that are no more. */
+export function leaving(
+  before: ReadonlyMap<NamedOutput, Outlet | undefined>,
+  outputs: readonly NamedOutput[],
+): Outlet[] {
+  const stays = (old: NamedOutput) =>
+    outputs.some((one) => one.name === old.name && isSameTarget(one, old));
+  return [...before].flatMap(([old, outlet]) => (outlet && !stays(old) ? [outlet] : []));
+}
+
 /** Closes those that are not kept. Returns the outlets in the order of the outputs, and the changes
  *  of their cursors on record. */
 export async function outletsFor(

@@ -11,7 +11,8 @@ import { CommandError, ConfigError, messageOf } from '../../shared/errors.ts';
 import type { NamedOutput } from '../../shared/outputs.ts';
 import { partsOf } from '../store/parts.ts';
 import type { SealedRow } from '../store/result-rows.ts';
-import { CrawlResults, type CrawlResultsOptions, type ResultCrawl } from './crawl-results.ts';
+import { CrawlResults } from './crawl-results.ts';
+import type { CrawlResultsOptions, ResultCrawl } from './crawl-results-options.ts';
 import type { Outlet } from './outlet.ts';
 import {
   type BegunFile,

@@ -139,4 +139,19 @@ describe('extract-outputs', { concurrency: 1 }, () => {
     assert.equal((await third.exited).code, 0, third.output);
     await assertWhole(cluster, 'moved');
   });
+
+  test('extract-outputs: a file that is begun keeps its form', { timeout }, async (t) => {
+    const { cluster, path } = await crawled(t, manyShelves(2), fileOf(all));
+    const first = start(cluster, path, 'form');
+    assert.equal((await first.exited).code, 0, first.output);
+    const file = readFileSync(path, 'utf8');
+    writeFileSync(path, file.replace('csv: books.csv', 'csv: books.csv\n    delimiter: ";"'));
+    const second = start(cluster, path, 'form');
+    assert.equal((await second.exited).code, 2, second.output);
+    assert.match(second.stderr, /books\.csv\) has begun with other options; name another file/);
+    writeFileSync(path, file);
+    const third = start(cluster, path, 'form');
+    assert.equal((await third.exited).code, 0, third.output);
+    await assertWhole(cluster, 'form');
+  });
 });

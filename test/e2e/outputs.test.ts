@@ -1,13 +1,24 @@
 /** `--output`: files and databases that a crawl fills, on real processes, killed in the middle. */
 import assert from 'node:assert/strict';
-import { existsSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
+import { setTimeout } from 'node:timers/promises';
 import { gunzipSync } from 'node:zlib';
 import Database from 'libsql';
 import type { Replies } from '../../shared/replies.ts';
 import { Cluster } from '../support/cluster.ts';
 import { httpServer } from '../support/http-server.ts';
+import { parquetFiles, rowsOfParquet } from '../support/parquet.ts';
+import { SmallDisk } from '../support/small-disk.ts';
 
 const timeout = 120_000;
 
@@ -23,7 +34,7 @@ async function site(t: TestContext, pages: number, ms = 0): Promise<string> {
       url === '/' ? Array.from({ length: pages }, (_, i) => `<a href="/${i}">x</a>`) : [];
     const title = `=1+${number || 0}; "quoted", ü\u0000`;
     const text = `<title>${title}</title><img src="/img/${number || 0}.png">${links.join('')}`;
-    setTimeout(() => response.end(url === '/robots.txt' ? '' : text), ms);
+    void setTimeout(ms).then(() => response.end(url === '/robots.txt' ? '' : text));
   });
   return `http://127.0.0.1:${port}/`;
 }
@@ -105,6 +116,66 @@ test('outputs: parts of a size, compressed, have each line once over kills', {
     urls.map((row) => row['url']),
     lines.map((line) => (JSON.parse(line) as { url: string }).url),
   );
+});
+
+test('outputs: a file that is there already gets no part', { timeout }, async (t) => {
+  const url = await site(t, 60, 10);
+  const cluster = new Cluster(t);
+  const folder = join(cluster.out, 'default');
+  // A file is written to every two seconds, and a part ends with a write.
+  const args = [url, '--slaves', '1', '--delay', '150', '--output', 'csv:p.csv#rotate=1100'];
+  mkdirSync(folder, { recursive: true });
+  writeFileSync(join(folder, 'p-00002.csv'), 'precious');
+  const own = ['--listen', '127.0.0.1:0', '--data', cluster.data, '--out', cluster.out];
+  const refused = cluster.run(['master.js', ...args, ...own]);
+  assert.equal((await refused.exited).code, 2);
+  assert.match(refused.output, /p-00002\.csv is there already, and is not of this crawl/);
+  renameSync(join(folder, 'p-00002.csv'), join(folder, 'p-00003.csv'));
+  await cluster.master(args);
+  while ((await cluster.status()).state !== 'held') await setTimeout(100);
+  assert.match((await cluster.status()).held ?? '', /p-00003\.csv is there already/);
+  assert.equal(readFileSync(join(folder, 'p-00003.csv'), 'utf8'), 'precious');
+  await cluster.ask('resume', 'default', '--new-files');
+  while ((await cluster.status()).state !== 'finished') await setTimeout(100);
+  assert.equal(readFileSync(join(folder, 'p-00003.csv.old-1'), 'utf8'), 'precious');
+  const parts = readdirSync(folder).filter((name) => /^p-\d{5}\.csv$/.test(name));
+  const lines = parts.flatMap((name) =>
+    readFileSync(join(folder, name), 'utf8').trimEnd().split('\n').slice(1),
+  );
+  assert.equal(lines.length, 61);
+});
+
+test('outputs: set: one that leaves gets what waits for it', { timeout }, async (t) => {
+  const url = await site(t, 150, 20);
+  const cluster = new Cluster(t);
+  const to = (name: string) => `parquet:${name}.parquet#records=all`;
+  await cluster.master([url, '--slaves', '1', '--per-host', '2', '--output', to('a')]);
+  await cluster.grown('pages.jsonl', 20);
+  await cluster.ask('set', 'default', '--output', to('b'));
+  while ((await cluster.status()).state !== 'finished') await setTimeout(100);
+  const rows = await rowsOfParquet(parquetFiles(join(cluster.out, 'default')));
+  assert.deepEqual(
+    rows.map((row) => String(row['url'])),
+    cluster.fetched().map((page) => page.url),
+  );
+});
+
+test('outputs: one on another disk, which is full, waits alone', { timeout }, async (t) => {
+  const disk = SmallDisk.mount(t, 2);
+  if (disk === undefined) return;
+  const url = await site(t, 60);
+  const cluster = new Cluster(t);
+  const path = join(disk.path, 'a.jsonl');
+  disk.fill();
+  writeFileSync(path, '');
+  const args = [url, '--slaves', '1', '--output', `jsonl:${path}`];
+  const master = await cluster.master(args);
+  await master.said(/its results wait for jsonl \(.*ENOSPC/);
+  // It ends all the same.
+  await master.kill('SIGTERM');
+  disk.free();
+  await run(cluster, args);
+  assert.deepEqual(readFileSync(path, 'utf8').trimEnd().split('\n'), cluster.lines('pages.jsonl'));
 });
 
 test('outputs: keys: insert, skip and update', { timeout }, async (t) => {

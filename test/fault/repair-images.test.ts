@@ -111,7 +111,14 @@ test('repair: images whose rows are lost are on record again, and no shard is cu
   const { images, folder: path } = await rowsAfter(t, Buffer.from(contents[0]?.key ?? []));
   assert.deepEqual(images, expected);
   const placeOf = (sha256: string) => images.get(sha256)?.place;
-  const shards = new TarShards({ path, bytesMax: 1e6, sinceMs: 0, placeOf, isBegun: () => true });
+  const shards = new TarShards({
+    path,
+    bytesMax: 1e6,
+    sinceMs: 0,
+    placeOf,
+    isBegun: () => true,
+    lastShard: () => undefined,
+  });
   await shards.sweep();
   assert.ok(shards.has(kept.hex, images.get(kept.hex) ?? assert.fail('it has no row')));
 });

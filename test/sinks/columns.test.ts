@@ -1,6 +1,6 @@
 /** What outputs do when the rules of a crawl change: columns that are new, and of another type. */
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
+import { readFileSync, renameSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { test } from 'node:test';
 import Database from 'libsql';
@@ -162,6 +162,57 @@ test('columns: rows that a key refuses for several reasons are all in its file',
       { reason: there, seq: 6, title: 'a', n: 6 },
     ],
   );
+});
+
+test('columns: SQLite has a table before the first row', async (t) => {
+  const { kind, folder } = kindOf(t, 'sqlite:a.db#key=title');
+  await (await kind.open(crawlWith(before), undefined)).close();
+  const db = new Database(join(folder, 'a.db'));
+  const rows = db.prepare('SELECT title, n FROM book').all();
+  db.close();
+  assert.deepEqual(rows, []);
+});
+
+test('columns: an updated row keeps nothing of the row before', async (t) => {
+  const { kind, folder } = kindOf(t, 'sqlite:a.db#key=title&on-conflict=update');
+  const sink = await kind.open(crawlWith(before), undefined);
+  await sink.write(itemsFrom(1, { title: 'a', n: 1 }, { title: 'b', n: 2 }));
+  // Alone, and beside one that has the field.
+  await sink.write(itemsFrom(3, { title: 'a' }));
+  await sink.write(itemsFrom(4, { title: 'b' }, { title: 'c', n: 5 }));
+  await sink.close();
+  const db = new Database(join(folder, 'a.db'));
+  const rows = db.prepare('SELECT title, n FROM book ORDER BY title').all();
+  db.close();
+  assert.deepEqual(rows, [
+    { title: 'a', n: null },
+    { title: 'b', n: null },
+    { title: 'c', n: 5 },
+  ]);
+});
+
+test('columns: a file of rejected rows that is gone can be begun anew', async (t) => {
+  const { kind, folder } = kindOf(t, 'sqlite:a.db#key=title');
+  const path = join(folder, 'rejected-sqlite.jsonl');
+  const crawl = crawlWith(before);
+  const sink = await kind.open(crawl, undefined);
+  const mark = await sink.write(itemsFrom(1, { title: 'a', n: 1 }, { title: 'a', n: 2 }));
+  await sink.close();
+  renameSync(path, `${path}.away`);
+  await assert.rejects(kind.open(crawl, mark), /rejected-sqlite\.jsonl is gone/);
+  const anew = await kind.beginAnew(crawl, mark);
+  assert.deepEqual(
+    anew.begun.map(({ file, lines }) => [file, lines]),
+    [['rejected-sqlite.jsonl', 1]],
+  );
+  const next = await kind.open(crawl, anew.mark);
+  const last = await next.write(itemsFrom(3, { title: 'a', n: 3 }, { title: 'b', n: 4 }));
+  await next.close();
+  assert.deepEqual(rejectedIn(folder, 'sqlite'), [
+    { reason: 'its key is there already', seq: 3, title: 'a', n: 3 },
+  ]);
+  // One that is as it was left stays.
+  assert.deepEqual((await kind.beginAnew(crawl, last)).begun, []);
 });
 
 test('columns: a table of SQLite that is renamed is made again', async (t) => {

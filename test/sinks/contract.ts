@@ -169,8 +169,12 @@ export function sinkContract(
     let refusals = 0;
     const room = {
       isShort: false,
-      room: () => Promise.resolve(),
+      room: () => {
+        room.isShort = false;
+        return Promise.resolve();
+      },
       refused: () => {
+        room.isShort = true;
         if (++refusals === 5) rig.before = () => {};
       },
     };

@@ -63,6 +63,12 @@ test('output fit: two outputs to one file', () => {
   assert.equal(misfitOf([outputOf('csv:a'), outputOf('sqlite:a')])?.index, 1);
 });
 
+test('output fit: a file that is called .gz is compressed', () => {
+  assert.equal(outputOf('csv:a.csv.gz').compress, 'gzip');
+  assert.equal(outputOf('jsonl:a.jsonl').compress, undefined);
+  assert.equal(outputOf('sqlite:a.gz').compress, undefined);
+});
+
 test('output fit: what is no output is said in words', () => {
   const cases: [unknown, RegExp][] = [
     [{ csv: 5 }, /^must name a file/],

@@ -40,6 +40,7 @@ function rig(t: TestContext, bytesMax = 1_000_000) {
       ...{ path, bytesMax, sinceMs },
       placeOf: (sha256) => places.get(sha256),
       isBegun: () => places.size > 0,
+      lastShard: () => Math.max(-1, ...[...places.values()].map(({ shard }) => shard)),
     });
   /** Written and committed. */
   const keep = async (shards: TarShards, ...contents: KeptContent[]) => {
@@ -149,4 +150,26 @@ test('tar shards: those of somebody else stay', async (t) => {
   const removed = await start().remove((sha256) => places.has(sha256));
   assert.deepEqual(removed, { deleted: 1, kept: 1 });
   assert.deepEqual(readdirSync(path), ['000004.tar']);
+});
+
+test('tar shards: the number of one that was taken away is not used again after a start', async (t) => {
+  const { path, places, start, keep } = rig(t, 4_096);
+  const before = start();
+  const all = [1, 3, 5, 7, 9].map((n) => contentOf(n));
+  for (const content of all) await keep(before, content);
+  await before.close();
+  const last = Math.max(...[...places.values()].map(({ shard }) => shard));
+  assert.ok(last >= 2);
+  // Whole shards, and the last one, are moved to where they are used.
+  for (const name of readdirSync(path)) rmSync(join(path, name));
+  const after = start();
+  const more = contentOf(11);
+  await keep(after, more);
+  await after.close();
+  assert.ok((places.get(more.sha256)?.shard ?? 0) > last, readdirSync(path).join());
+  // What was taken away is not there, and is written again where it is wanted.
+  const has = all.map((content) =>
+    start().has(content.sha256, { ...content, place: places.get(content.sha256) }),
+  );
+  assert.ok(has.every((is) => !is));
 });

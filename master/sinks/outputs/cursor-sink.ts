@@ -50,6 +50,8 @@ export type Delivery<S> = {
 export interface Deliverer<S> {
   /** In one step, or not at all. @throws HeldError the cursor is not `from` · UnavailableError */
   deliver(delivery: Delivery<S>): Promise<void>;
+  /** Makes the target before the first row: there may be none. @throws as `deliver` */
+  begin?(session: S): Promise<void>;
   /** The connection was lost: the target may be another one. */
   lost(): void;
 }
@@ -86,16 +88,20 @@ export function cursorKind<S extends CursorSession>(
     async beginAnew(crawl, mark) {
       const before = markOf(mark);
       if (before === undefined) return { mark, begun: [] };
+      const rejected = await Rejects.beginAnew(rejectsOf(crawl.name), before.rejects);
+      const after: CursorMark = rejected === undefined ? before : { seq: before.seq };
+      const begun = rejected === undefined ? [] : [rejected];
       const session = await target.connect(crawl.name, true, patience);
       try {
         const cursor = cursorName(crawl, output);
-        if ((await session.cursor(cursor)) === before.seq) return { mark, begun: [] };
+        if ((await session.cursor(cursor)) === before.seq) return { mark: after, begun };
         await session.setCursor(cursor, before.seq);
       } finally {
         await session.close();
       }
       const file = `${output.name} (${output.target})`;
-      return { mark, begun: [{ file, bytes: 0, lines: undefined, movedTo: undefined }] };
+      begun.push({ file, bytes: 0, lines: undefined, movedTo: undefined });
+      return { mark: after, begun };
     },
     isTaken: () => Promise.resolve(false),
     rename: () => Promise.resolve(),
@@ -147,7 +153,8 @@ class CursorSink<S extends CursorSession> implements Sink {
   ): Promise<CursorSink<S>> {
     const sink = new CursorSink(target, mark);
     try {
-      const { isAhead } = await sink.#connect();
+      const { session, isAhead } = await sink.#connect();
+      if (sink.#seq === undefined) await sink.#deliverer.begin?.(session);
       await sink.#rejects.open(mark?.rejects, isAhead);
       return sink;
     } catch (error) {

@@ -5,11 +5,13 @@
  * means that the lines behind the record count; otherwise they are cut, and written again.
  */
 import { rm, stat } from 'node:fs/promises';
-import { dirname } from 'node:path';
+import { basename, dirname } from 'node:path';
 import { syncFolder } from '../../../shared/sync-folder.ts';
 import { visibleJson } from '../../../shared/visible.ts';
 import { makeFolder } from '../../machine/make-folder.ts';
 import { type FileMark, OutFile } from '../out-file.ts';
+import { moveAside } from '../result-folder.ts';
+import { type BegunFile, HeldError } from '../sink.ts';
 import type { Row } from './rows.ts';
 
 export type RejectsMark = FileMark;
@@ -71,6 +73,23 @@ export class Rejects {
   async close(): Promise<void> {
     await this.#file?.close();
     this.#file = undefined;
+  }
+
+  /** Makes room for a new file if this one is not what was left; undefined: it is.
+   *  @throws HeldError, ConfigError it cannot be moved */
+  static async beginAnew(
+    path: string,
+    mark: RejectsMark | undefined,
+  ): Promise<BegunFile | undefined> {
+    if (mark === undefined) return undefined;
+    try {
+      await (await OutFile.find(path, mark))?.close();
+      return undefined;
+    } catch (error) {
+      if (!(error instanceof HeldError)) throw error;
+      const movedTo = await moveAside(path);
+      return { file: basename(path), bytes: mark.length, lines: mark.lines, movedTo };
+    }
   }
 
   /** Deletes the file if it is as it was left. */

@@ -85,6 +85,10 @@ class SqlTable implements Deliverer<SqlSession> {
     this.#output = output;
   }
 
+  async begin(session: SqlSession): Promise<void> {
+    await this.#fit(session, []);
+  }
+
   async deliver(delivery: Delivery<SqlSession>): Promise<void> {
     const isKnown = this.#columns !== undefined;
     try {
@@ -158,6 +162,8 @@ class SqlTable implements Deliverer<SqlSession> {
       if (key !== undefined) await session.index(table, key);
       this.#columns = columns;
     }
+    // A row that takes the place of another has nothing where it has no value.
+    if (key !== undefined && this.#output.onConflict === 'update') return wanted;
     return wanted.filter(({ name }) => rows.some(({ values }) => Object.hasOwn(values, name)));
   }
 }

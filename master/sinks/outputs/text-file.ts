@@ -20,6 +20,7 @@ import {
   type BegunFile,
   type Deleted,
   HeldError,
+  type Progress,
   type Sink,
   type SinkCrawl,
   type SinkKind,
@@ -29,7 +30,12 @@ import { csvLine } from './csv.ts';
 import { type Row, RowSource } from './rows.ts';
 
 /** The mark: of the file that is being written, and its number. */
-type TextMark = FileMark & { readonly part: number; readonly columns?: readonly string[] };
+type TextMark = FileMark & {
+  readonly part: number;
+  readonly columns?: readonly string[];
+  /** The next file is begun: what stands there is ours. */
+  readonly isNextBegun?: true;
+};
 const nothing: TextMark = { length: 0, lines: 0, end: 0, part: 1 };
 
 export function textFileKind(output: NamedOutput, context: OutputContext): SinkKind {
@@ -52,16 +58,24 @@ export function textFileKind(output: NamedOutput, context: OutputContext): SinkK
       }
       // Now is the time to hear that it cannot be made.
       if (found === undefined) await (await made(path)).close();
+      const next = rotate === undefined ? undefined : await standingAt(pathFor(crawl, 2));
+      if (next !== undefined) throw new ConfigError(next);
     },
     open: (crawl, mark) =>
       TextSink.open((part) => pathFor(crawl.name, part), markOf(mark), output, crawl),
     async beginAnew(crawl, mark) {
-      const { length: bytes, lines, part, columns } = markOf(mark);
+      const { length: bytes, lines, part, columns, isNextBegun } = markOf(mark);
       const path = pathFor(crawl.name, part);
       try {
         await (await OutFile.find(path, markOf(mark), !output.compress))?.close();
         const lacks = lackedBy(columns, new RowSource(crawl, output));
-        if (lacks.length === 0) return { mark, begun: [] };
+        if (lacks.length === 0) {
+          const next = pathFor(crawl.name, part + 1);
+          if (rotate === undefined || isNextBegun) return { mark, begun: [] };
+          if ((await standingAt(next)) === undefined) return { mark, begun: [] };
+          const movedTo = await moveAside(next);
+          return { mark, begun: [{ file: basename(next), bytes: 0, lines: 0, movedTo }] };
+        }
         throw new HeldError(`it has no column ${lacks.join(', ')}`);
       } catch (error) {
         if (!(error instanceof HeldError)) throw error;
@@ -84,6 +98,7 @@ class TextSink implements Sink {
   #columns: readonly string[] | undefined;
   #file: OutFile;
   #part: number;
+  #isNextBegun: boolean;
   readonly cutBytes: number;
 
   private constructor(
@@ -98,6 +113,7 @@ class TextSink implements Sink {
     this.#file = file;
     this.#part = mark.part;
     this.#columns = mark.columns;
+    this.#isNextBegun = mark.isNextBegun === true;
     this.cutBytes = cutBytes;
   }
 
@@ -120,12 +136,12 @@ class TextSink implements Sink {
   }
 
   /** @throws HeldError somebody did something to the file · Error of the file system */
-  async write(records: readonly Section[]): Promise<TextMark> {
+  async write(records: readonly Section[], progress?: Progress): Promise<TextMark> {
     const rows = this.#source.rowsOf(records);
     await this.check();
     if (rows.length === 0) return this.#mark;
     await this.#file.checkEnd();
-    await this.#next();
+    await this.#next(progress);
     await this.#file.append(this.#bytesOf(rows));
     await this.check();
     this.#file.accept();
@@ -142,14 +158,23 @@ class TextSink implements Sink {
 
   get #mark(): TextMark {
     const columns = this.#columns;
-    return { ...this.#file.mark, part: this.#part, ...(columns && { columns }) };
+    const { length, lines, end } = this.#file.mark;
+    const isNextBegun = this.#isNextBegun && { isNextBegun: true as const };
+    return { length, lines, end, part: this.#part, ...(columns && { columns }), ...isNextBegun };
   }
 
-  /** Begins the next file if this one is long enough. Its number is on record with the write. */
-  async #next(): Promise<void> {
+  /** Begins the next file if this one is long enough. That is on record before it is made, so that
+   *  one which is there already is somebody else's; its number is, with the write. */
+  async #next(progress: Progress | undefined): Promise<void> {
     const { rotate, compress } = this.#output;
     if (rotate === undefined || this.#file.mark.length < rotate) return;
     const path = this.#pathFor(this.#part + 1);
+    if (!this.#isNextBegun) {
+      const other = await standingAt(path);
+      if (other !== undefined) throw new HeldError(`${other}, then resume the crawl`);
+      this.#isNextBegun = true;
+      await progress?.(this.#mark);
+    }
     const empty = { length: 0, lines: 0, end: 0 };
     // What a crash left there is of the write that is done again now.
     const file = (await OutFile.find(path, empty, !compress)) ?? (await made(path));
@@ -157,6 +182,7 @@ class TextSink implements Sink {
     await this.#file.close();
     this.#file = file;
     this.#part++;
+    this.#isNextBegun = false;
     this.#columns = undefined;
   }
 
@@ -189,6 +215,14 @@ class TextSink implements Sink {
     const bytes = Buffer.from(text);
     return compress === undefined ? bytes : gzipSync(bytes);
   }
+}
+
+/** What is wrong with a path that is to be a new file; undefined: nothing, or an empty file, is
+ *  there. */
+async function standingAt(path: string): Promise<string | undefined> {
+  const found = await stat(path).catch(() => undefined);
+  if (found === undefined || (found.isFile() && found.size === 0)) return undefined;
+  return `${path} is there already, and is not of this crawl; move it away`;
 }
 
 /** Columns of the rows that a CSV file has no place for. */
