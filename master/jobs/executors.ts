@@ -33,7 +33,11 @@ export class Executors {
     return this.#all.get(peer);
   }
 
+  /** A process has one session: an older one of it is dead, though its end is not known yet. */
   set(executor: Executor): void {
+    for (const other of this.#all.values()) {
+      if (other.instance === executor.instance) other.slots = 0;
+    }
     this.#all.set(executor.peer, executor);
   }
 

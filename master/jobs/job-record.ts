@@ -8,7 +8,7 @@
  * A version without jobs leaves these rows alone.
  */
 import { decodeValue, encodeValue } from '../../shared/frame.ts';
-import type { JobEnd, JobOutput, JobRow } from '../../shared/jobs.ts';
+import type { JobEnd, JobOutput, JobRow, JobState } from '../../shared/jobs.ts';
 import type { FileMark } from '../sinks/out-file.ts';
 import { afterPrefix } from '../store/records.ts';
 
@@ -83,13 +83,17 @@ export function noRun(outcome: 'cancelled' | 'lost', reason: string): JobEnd {
   return { outcome, reason, ms: 0, stdout: noOutput, stderr: noOutput };
 }
 
+export function stateOf({ ended, running }: JobRecord): JobState {
+  return ended ? 'ended' : running ? 'running' : 'waiting';
+}
+
 /** As `job.list` shows it; `waits`: what it waits for. */
 export function rowOf(record: JobRecord, waits?: string): JobRow {
   const { job, program, script, args, on, slave, attempts, retries, addedAt, startedAt } = record;
-  const { ended, running } = record;
+  const { ended } = record;
   const row = {
     job,
-    state: ended ? ('ended' as const) : running ? ('running' as const) : ('waiting' as const),
+    state: stateOf(record),
     ...(program !== undefined && { program }),
     ...(script !== undefined && { script }),
     ...{ args, on, attempts, retries, addedAt },

@@ -30,6 +30,7 @@ import {
   lastJobKey,
   noRun,
   rowOf,
+  stateOf,
 } from './job-record.ts';
 import { JobWatchers } from './job-watchers.ts';
 import { KeptJobs } from './kept-jobs.ts';
@@ -52,6 +53,8 @@ const waitingBytesMax = 64 << 20;
 const groupsMax = 10_000;
 /** Lines that wait for their file; above it none begins. */
 const unwrittenMax = 1_000;
+/** Characters of the arguments of one list: a frame has a limit. [F-5] */
+const listCharsMax = 4 << 20;
 const nothing = { kept: Buffer.alloc(0), bytes: 0 };
 
 export class Jobs {
@@ -184,13 +187,16 @@ export class Jobs {
   /** [C-144] */
   list(states: readonly JobState[] | undefined, after: number, limit: number): Replies['job.list'] {
     const rows: JobRow[] = [];
+    let chars = 0;
     // A Map keeps the order in which they were added, which is that of their numbers.
     for (const record of this.#all.values()) {
       if (record.job <= after) continue;
-      const row = this.#rowOf(record);
-      if (states !== undefined && !states.includes(row.state)) continue;
-      if (rows.length === limit) return { jobs: rows, next: rows.at(-1)?.job ?? 0 };
-      rows.push(row);
+      if (states !== undefined && !states.includes(stateOf(record))) continue;
+      if (rows.length === limit || chars > listCharsMax) {
+        return { jobs: rows, next: rows.at(-1)?.job ?? 0 };
+      }
+      chars += record.args.reduce((sum, arg) => sum + arg.length, 0);
+      rows.push(this.#rowOf(record));
     }
     return { jobs: rows };
   }
@@ -299,7 +305,7 @@ export class Jobs {
   }
 
   #rowOf(record: JobRecord): JobRow {
-    const isWaiting = record.ended === undefined && record.running === undefined;
+    const isWaiting = stateOf(record) === 'waiting';
     return rowOf(record, isWaiting ? this.#waitsFor(record) : undefined);
   }
 

@@ -41,7 +41,7 @@ export class Manager implements FrontierListener {
   readonly #settling = new Set<NodeJS.Timeout>();
   readonly #exits = new OrderlyExits(() => performance.now());
   readonly #functions = new Map<string, ServerFunction>([
-    ['dummy', { parameters: [], run: () => null }],
+    ['dummy', { parameters: [], run: (caller) => this.#connected(caller) }],
     ['number_of_objects', { parameters: [], run: () => this.#objects.size }],
     ['debug_info', { parameters: [], run: () => this.#describe() }],
     ['incref', { parameters: [['ident']], run: (caller, [ident]) => this.#incref(caller, ident) }],
@@ -185,6 +185,11 @@ export class Manager implements FrontierListener {
       this.#objects.set(name, object);
     }
     return object;
+  }
+
+  #connected(caller: Caller): null {
+    this.#exits.connected(addressOf(caller));
+    return null;
   }
 
   #incref(caller: Caller, ident: PyValue | undefined): null {

@@ -33,6 +33,18 @@ type Known = {
 /** Idents of one process and its forks, as far as is known: linked to the one that was first. */
 type Family = { parent?: Family };
 
+/** The proxies that the clients of an address make. Who makes one is not said: a second one that
+ *  comes right after is of the same client, unless several clients are at it. */
+type Makings = {
+  /** Idents without the `decref` that ends their making, the oldest first. */
+  readonly open: Map<string, number>;
+  /** The family whose making ended last. */
+  last: { readonly family: Family; readonly at: number } | undefined;
+  connectedAt: number;
+  /** Until then several clients may be at it. */
+  mixedUntil: number;
+};
+
 export class OrderlyExits {
   readonly #now: () => number;
   readonly #run = Date.now().toString(36);
@@ -41,11 +53,20 @@ export class OrderlyExits {
   /** By ident; a queue's name alone with the address. */
   readonly #known = new Map<string, Known>();
   readonly #families = new Map<string, Family>();
-  /** By address: the family whose making of a proxy ended last. */
-  readonly #lastMade = new Map<string, { readonly family: Family; readonly at: number }>();
+  /** By address. */
+  readonly #makings = new Map<string, Makings>();
 
   constructor(now: () => number) {
     this.#now = now;
+  }
+
+  /** A client begins: its `connect`. */
+  connected(address: string): void {
+    const makings = this.#makingsOf(address);
+    const now = this.#now();
+    const isOther = makings.open.size > 0 || now - makings.connectedAt <= exitMs;
+    if (isOther || this.#lastOf(makings) !== undefined) makings.mixedUntil = now + exitMs;
+    makings.connectedAt = now;
   }
 
   /** Returns the ident of a new proxy of the queue. */
@@ -55,10 +76,14 @@ export class OrderlyExits {
     const ident = isFirst ? queue : `${queue}#${this.#run}-${++this.#count}`;
     // A client may use the queue's name, whichever ident it got.
     for (const said of new Set([ident, queue])) this.#begin(address, said);
-    const last = this.#lastMade.get(address);
-    if (last !== undefined && this.#now() - last.at <= nextMakingMs) {
-      this.#family(address, ident).parent = rootOf(last.family);
+    const makings = this.#makingsOf(address);
+    const now = this.#now();
+    if (makings.open.size > 0) makings.mixedUntil = now + exitMs;
+    const last = this.#lastOf(makings);
+    if (last !== undefined && now > makings.mixedUntil) {
+      join(rootOf(last.family), this.#family(address, ident));
     }
+    makings.open.set(ident, now);
     return ident;
   }
 
@@ -74,8 +99,9 @@ export class OrderlyExits {
     const known = this.#of(address, ident);
     if (known.made > 0 && !this.#isStale(address, ident, known)) {
       known.made--;
-      const family = rootOf(this.#family(address, ident));
-      remember(this.#lastMade, address, { family, at: this.#now() });
+      const makings = this.#makingsOf(address);
+      makings.open.delete(ident);
+      makings.last = { family: this.#family(address, ident), at: this.#now() };
     } else known.exits.push(this.#now());
   }
 
@@ -83,10 +109,7 @@ export class OrderlyExits {
   link(address: string, [first, ...others]: readonly string[]): void {
     if (first === undefined) return;
     const family = rootOf(this.#family(address, first));
-    for (const ident of others) {
-      const other = rootOf(this.#family(address, ident));
-      if (other !== family) other.parent = family;
-    }
+    for (const ident of others) join(family, this.#family(address, ident));
   }
 
   /** May both idents belong to one process? */
@@ -132,6 +155,25 @@ export class OrderlyExits {
     return known;
   }
 
+  #makingsOf(address: string): Makings {
+    const never = Number.NEGATIVE_INFINITY;
+    const makings = this.#makings.get(address) ?? {
+      ...{ open: new Map(), last: undefined, connectedAt: never, mixedUntil: never },
+    };
+    remember(this.#makings, address, makings);
+    // The client of one that is not ended by now has died.
+    for (const [ident, at] of makings.open) {
+      if (this.#now() - at <= exitMs) break;
+      makings.open.delete(ident);
+    }
+    return makings;
+  }
+
+  /** What was made right before now. */
+  #lastOf({ last }: Makings): Makings['last'] {
+    return last !== undefined && this.#now() - last.at <= nextMakingMs ? last : undefined;
+  }
+
   #family(address: string, ident: string): Family {
     const key = keyOf(address, ident);
     const family = this.#families.get(key) ?? {};
@@ -155,6 +197,12 @@ function rootOf(family: Family): Family {
   while (root.parent !== undefined) root = root.parent;
   if (root !== family) family.parent = root;
   return root;
+}
+
+/** `root` has no parent. A family that is its own parent would have no root. */
+function join(root: Family, family: Family): void {
+  const other = rootOf(family);
+  if (other !== root) other.parent = root;
 }
 
 /** Keeps entries in order of use; drops the oldest when there are too many. */

@@ -10,7 +10,7 @@ import { limits } from '../../shared/protocol.ts';
 import type { Item, TakenItem } from '../queues/queue-items.ts';
 import type { UserQueue } from '../queues/user-queue.ts';
 import { bind, type Parameter, type PyRequest, waitMsOf } from './arguments.ts';
-import { decodeItem, encodeItem, isItemPickle, returnOfItem } from './pickle/item.ts';
+import { decodeItem, encodeItem, isItemPickle, rawItem, returnOfItem } from './pickle/item.ts';
 import { fromPlain } from './pickle/plain.ts';
 import { PickleError, type PyValue } from './pickle/values.ts';
 import type { PutPolicy } from './ports.ts';
@@ -170,7 +170,7 @@ function putParametersOf({ kwds }: PyRequest): readonly [Parameter, ...Parameter
 
 /** Returns the reply with an item: its stored bytes, if the client can read them. */
 function replyOf(bytes: Uint8Array, caller: Caller): Buffer {
-  if (!isItemPickle(bytes)) return caller.returned(fromNode(bytes));
+  if (!isItemPickle(bytes)) return caller.returned(fromNode(rawItem(bytes)));
   return caller.protocol === 3 ? returnOfItem(bytes) : caller.returned(decodeItem(bytes));
 }
 

@@ -10,6 +10,7 @@
  * between two masters adds the delay once more, at most. A version without these leaves the rows.
  */
 import { decodeValue, encodeValue } from '../../shared/frame.ts';
+import { Heap } from '../machine/heap.ts';
 import { afterPrefix } from '../store/records.ts';
 import { batches, type Change, type Store } from '../store/store.ts';
 import type { ItemBudget } from './item-budget.ts';
@@ -20,6 +21,7 @@ type Delayed = {
   readonly due: number;
   readonly delayMs: number;
   readonly number: number;
+  heapIndex: number;
 };
 /** Due: to be appended. */
 type Due = { readonly value: Uint8Array; readonly attempts: number; readonly key: Buffer };
@@ -33,8 +35,10 @@ export class ItemNotes {
   readonly #attemptsOf: Buffer;
   readonly #delayedOf: Buffer;
   readonly #attempts = new Map<number, number>();
-  /** By due time. */
-  #delayed: Delayed[] = [];
+  /** By due time; those that are due at the same time in the order in which they came. */
+  readonly #delayed = new Heap<Delayed>((a, b) =>
+    a.dueAt === b.dueAt ? a.number < b.number : a.dueAt < b.dueAt,
+  );
   #lastNumber = 0;
   #changes: Change[] = [];
 
@@ -63,7 +67,8 @@ export class ItemNotes {
         const number = key.readUIntBE(key.length - 6, 6);
         const delayMs = key.readUIntBE(key.length - 10, 4);
         const due = key.readUIntBE(key.length - 16, 6);
-        this.#delayed.push({ dueAt: Math.min(due, now + delayMs), due, delayMs, number });
+        const dueAt = Math.min(due, now + delayMs);
+        this.#delayed.set({ dueAt, due, delayMs, number, heapIndex: -1 });
         this.#lastNumber = Math.max(this.#lastNumber, number);
       }
       this.#budget.delayedCount += keys.length;
@@ -71,16 +76,15 @@ export class ItemNotes {
       if (last === undefined) break;
       from = last;
     }
-    this.#delayed.sort((a, b) => a.dueAt - b.dueAt || a.number - b.number);
   }
 
   get delayedCount(): number {
-    return this.#delayed.length;
+    return this.#delayed.size;
   }
 
   /** When the next delayed item is due, in Unix time; undefined: there is none. */
   get nextDueAt(): number | undefined {
-    return this.#delayed[0]?.dueAt;
+    return this.#delayed.peek()?.dueAt;
   }
 
   attemptsOf(id: number): number {
@@ -101,22 +105,11 @@ export class ItemNotes {
   /** Keeps a value until it is due. `now`: Unix time. */
   delay(value: Uint8Array, attempts: number, delayMs: number, now: number): void {
     const dueAt = Math.round(now) + delayMs;
-    const delayed = { dueAt, due: dueAt, delayMs, number: ++this.#lastNumber };
+    const delayed = { dueAt, due: dueAt, delayMs, number: ++this.#lastNumber, heapIndex: -1 };
     const key = this.#keyOf(delayed);
     this.#changes.push({ table: 'meta', key, value: encodeValue([value, attempts]) });
-    this.#delayed.splice(this.#placeOf(dueAt), 0, delayed);
+    this.#delayed.set(delayed);
     this.#budget.delayedCount++;
-  }
-
-  /** Behind those that are due at the same time. */
-  #placeOf(dueAt: number): number {
-    let [low, high] = [0, this.#delayed.length];
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if ((this.#delayed[middle]?.dueAt ?? 0) <= dueAt) low = middle + 1;
-      else high = middle;
-    }
-    return low;
   }
 
   #keyOf({ due, delayMs, number }: Delayed): Buffer {
@@ -131,20 +124,18 @@ export class ItemNotes {
 
   /** Takes up to `countMax` items that are due. Their rows stay until `forget`. */
   due(now: number, countMax: number): Due[] {
-    let count = 0;
-    while (count < countMax && (this.#delayed[count]?.dueAt ?? Number.POSITIVE_INFINITY) <= now) {
-      count++;
-    }
     const found: Due[] = [];
-    for (const delayed of this.#delayed.slice(0, count)) {
+    while (found.length < countMax) {
+      const delayed = this.#delayed.peek();
+      if (delayed === undefined || delayed.dueAt > now) break;
       const key = this.#keyOf(delayed);
       const row = this.#store.get('meta', key);
       // Its commit is under way: it enters a moment later.
       if (row === undefined) break;
       const [value, attempts] = decodeValue(row) as [Uint8Array, number];
       found.push({ value, attempts, key });
+      this.#delayed.pop();
     }
-    this.#delayed.splice(0, found.length);
     this.#budget.delayedCount -= found.length;
     return found;
   }

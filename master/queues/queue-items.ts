@@ -33,8 +33,9 @@ export type Item = {
 /** A taken item: it has its value until `rest`. */
 export type TakenItem = Item & { value: Uint8Array };
 
-/** Unfinished items, in order; its key is the id of its original first item. */
-type Row = { readonly key: number; items: Item[] };
+/** Unfinished items whose ids follow each other; its key is the id of the first one. So they have
+ *  the same ids again after a start: notes on items are by id. */
+type Row = { key: number; items: Item[] };
 
 /** A row is always rewritten whole, so it is short. */
 const rowItemsMax = 64;
@@ -165,8 +166,10 @@ export class QueueItems {
   gather(): { changes: Change[]; upTo: number; flushed: () => void } {
     const changes: Change[] = [];
     for (const row of this.#touched) {
-      row.items = row.items.filter(({ isFinished }) => !isFinished);
-      changes.push(this.#changeOf(row));
+      const { key } = row;
+      const rows = splitRow(row);
+      if (rows[0]?.key !== key) changes.push(this.#changeOf({ key, items: [] }));
+      for (const part of rows) changes.push(this.#changeOf(part));
     }
     this.#touched.clear();
     const gathered: Item[] = [];
@@ -278,7 +281,8 @@ function rowsOf(gathered: readonly Item[]): Row[] {
   for (const item of gathered) {
     if (item.isFinished) continue;
     bytes += item.bytes;
-    if (row === undefined || row.items.length === rowItemsMax || bytes > rowBytesMax) {
+    const isNext = row?.items.at(-1)?.id === item.id - 1;
+    if (row === undefined || !isNext || row.items.length === rowItemsMax || bytes > rowBytesMax) {
       row = { key: item.id, items: [] };
       rows.push(row);
       bytes = item.bytes;
@@ -286,6 +290,25 @@ function rowsOf(gathered: readonly Item[]): Row[] {
     row.items.push(item);
     item.row = row;
   }
+  return rows;
+}
+
+/** Drops the finished items, and returns a row for each run of others. The last one is the row
+ *  itself: items that are not in the window yet are found in it. */
+function splitRow(row: Row): Row[] {
+  const runs: Item[][] = [];
+  let last: Item | undefined;
+  for (const item of row.items) {
+    if (item.isFinished) continue;
+    if (last === undefined || item.id !== last.id + 1) runs.push([]);
+    runs.at(-1)?.push(item);
+    last = item;
+  }
+  row.items = runs.pop() ?? [];
+  row.key = row.items[0]?.id ?? row.key;
+  const rows = runs.map((items): Row => ({ key: items[0]?.id ?? 0, items }));
+  for (const part of rows) for (const item of part.items) item.row = part;
+  if (row.items.length > 0) rows.push(row);
   return rows;
 }
 

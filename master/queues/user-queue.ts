@@ -27,7 +27,13 @@ type HoldOptions = {
   readonly holdMs?: number | undefined;
   readonly attempts?: number | undefined;
 };
-type Held = { readonly item: Item; readonly attemptsMax: number | undefined };
+/** The items of one `get` that are not done, and when they return. */
+type Hold = { readonly items: Set<Held>; timer: AwakeTimer | undefined };
+type Held = {
+  readonly item: Item;
+  readonly attemptsMax: number | undefined;
+  readonly hold: Hold | undefined;
+};
 
 type Waiter = {
   readonly holder: ItemHolder;
@@ -246,40 +252,55 @@ export class UserQueue {
       held = new Map();
       this.#held.set(holder, held);
     }
-    const all = items.map((item): Held => ({ item, attemptsMax: attempts }));
-    for (const one of all) {
-      held.set(one.item.id, one);
-      this.#budget.hold(holder, one.item.bytes);
+    const hold: Hold | undefined =
+      holdMs === undefined ? undefined : { items: new Set(), timer: undefined };
+    for (const item of items) {
+      const one = { item, attemptsMax: attempts, hold };
+      held.set(item.id, one);
+      hold?.items.add(one);
+      this.#budget.hold(holder, item.bytes);
     }
-    if (holdMs === undefined) return;
+    if (hold === undefined || holdMs === undefined) return;
     const timer = new AwakeTimer(() => {
       this.#holdTimers.delete(timer);
-      // An item may have been done, and taken again, since.
-      const late = all.filter((one) => this.#held.get(holder)?.get(one.item.id) === one);
-      void this.release(
-        holder,
-        late.map(({ item }) => item.id),
-      );
+      const late = Array.from(hold.items, ({ item }) => item.id);
+      void this.release(holder, late);
     }, holdMs);
+    hold.timer = timer;
     this.#holdTimers.add(timer);
+  }
+
+  /** Takes an item from its holder; undefined: it does not have it. */
+  #takeFrom(holder: ItemHolder, id: number): Held | undefined {
+    const held = this.#held.get(holder);
+    const one = held?.get(id);
+    if (held === undefined || one === undefined) return undefined;
+    held.delete(id);
+    if (held.size === 0) this.#held.delete(holder);
+    this.#budget.release(holder, one.item.bytes);
+    const { hold } = one;
+    hold?.items.delete(one);
+    // Otherwise it would keep the items in memory until it is over.
+    if (hold?.timer !== undefined && hold.items.size === 0) {
+      hold.timer.clear();
+      this.#holdTimers.delete(hold.timer);
+    }
+    return one;
   }
 
   /** Gives items back that the holder has, after a while. Resolves when that is on the disk.
    *  @throws CommandError E_QUEUE_FULL too many items are delayed: it still has them */
   release(holder: ItemHolder, ids: readonly number[], delayMs = 0): Promise<void> {
     if (delayMs > 0) this.#budget.checkDelayed(ids.length);
-    const held = this.#held.get(holder);
-    const back: Held[] = [];
-    for (const id of ids) {
-      const one = held?.get(id);
-      if (one === undefined) continue;
-      held?.delete(id);
-      this.#budget.release(holder, one.item.bytes);
-      back.push(one);
-    }
-    if (held?.size === 0) this.#held.delete(holder);
+    const back = ids.flatMap((id) => this.#takeFrom(holder, id) ?? []);
     this.#return(back, delayMs);
     return this.committed();
+  }
+
+  /** Puts items back that the holder was never told of: no return is counted. */
+  unget(holder: ItemHolder, items: readonly Item[]): void {
+    const back = items.filter(({ id }) => this.#takeFrom(holder, id) !== undefined);
+    if (back.length > 0) this.giveBack(back);
   }
 
   /** Items that were not done wait again, or are dead letters. */
@@ -329,15 +350,10 @@ export class UserQueue {
 
   /** Deletes items that the holder has; resolves when that is on the disk. */
   done(holder: ItemHolder, ids: readonly number[]): Promise<void> {
-    const held = this.#held.get(holder);
     for (const id of ids) {
-      const one = held?.get(id);
-      if (one === undefined) continue;
-      held?.delete(id);
-      this.#budget.release(holder, one.item.bytes);
-      this.finish(one.item);
+      const one = this.#takeFrom(holder, id);
+      if (one !== undefined) this.finish(one.item);
     }
-    if (held?.size === 0) this.#held.delete(holder);
     return this.committed();
   }
 
@@ -363,9 +379,7 @@ export class UserQueue {
     }
     const held = this.#held.get(holder);
     if (held === undefined) return;
-    this.#held.delete(holder);
-    for (const { item } of held.values()) this.#budget.release(holder, item.bytes);
-    this.#return([...held.values()]);
+    this.#return([...held.keys()].flatMap((id) => this.#takeFrom(holder, id) ?? []));
   }
 
   close(): void {

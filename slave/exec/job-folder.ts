@@ -24,6 +24,8 @@ export type ExecUser = { readonly name: string; readonly uid: number; readonly g
 /** More entries than this are too many, whatever their size. */
 const entriesMax = 200_000;
 const removeMs = 60_000;
+const slash = Buffer.from('/');
+const inBytes = { encoding: 'buffer' as BufferEncoding }; // the types lack it
 
 /** Makes the folder of a slave's jobs. */
 export function makeBase(): string {
@@ -59,14 +61,15 @@ function remakeBase(base: string): void {
 export async function folderBytes(folder: string, bytesMax: number): Promise<number> {
   let bytes = 0;
   let entries = 0;
-  const folders = [folder];
+  // Names are bytes: one that is not UTF-8 is not found by its text.
+  const folders = [Buffer.from(folder)];
   for (let at = folders.pop(); at !== undefined; at = folders.pop()) {
-    const listed = await opendir(at).catch(() => undefined);
+    const listed = await opendir(at, inBytes).catch(() => undefined);
     if (listed === undefined) continue;
     try {
       for await (const entry of listed) {
         if (++entries > entriesMax) return Number.POSITIVE_INFINITY;
-        const path = join(at, entry.name);
+        const path = Buffer.concat([at, slash, Buffer.from(entry.name)]);
         bytes += ((await lstat(path).catch(() => undefined))?.blocks ?? 0) * 512;
         if (bytes > bytesMax) return bytes;
         if (entry.isDirectory()) folders.push(path);

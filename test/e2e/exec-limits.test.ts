@@ -93,6 +93,7 @@ describe('exec: hostile jobs', { concurrency: 1 }, () => {
         large: 'exec python3 -c "x = bytearray(2 ** 30)"',
         file: 'head -c 20000000 /dev/zero > big; echo $?',
         folder: 'i=0; while :; do head -c 1000000 /dev/zero > f$i; i=$((i+1)); done',
+        bytes: `mkdir $'caf\\xe9'; cd $'caf\\xe9'; for i in 1 2 3; do head -c 9000000 /dev/zero > $'\\xff'$i; done; sleep 1000`,
         locked: 'mkdir a; echo x > a/b; chmod 000 a',
         deep: `mkdir -p ${'d/'.repeat(1500)}; cd ${'d/'.repeat(1500)}; mkdir -p ${'d/'.repeat(1500)}; echo x > f`,
         link: 'ln -s / root; ln -s /etc/passwd p; echo fine',
@@ -114,6 +115,8 @@ describe('exec: hostile jobs', { concurrency: 1 }, () => {
     const folder = await run('folder');
     assert.equal(folder.outcome, 'limit');
     assert.match(String(folder['reason']), /folder exceeds 20 MiB of --exec-disk|ran for 2 s/);
+    // Names need not be UTF-8.
+    assert.match(String((await run('bytes'))['reason']), /folder exceeds 20 MiB of --exec-disk/);
     for (const name of ['locked', 'deep', 'link']) assert.equal((await run(name))['code'], 0);
     assert.ok(existsSync('/etc/passwd'));
     await assertLives(run, base);

@@ -2,6 +2,8 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { after, test } from 'node:test';
+import { connect } from '../../shared/client.ts';
+import type { Replies } from '../../shared/replies.ts';
 import type { Message, RawPeer } from '../support/raw-peer.ts';
 import { Target } from '../support/target.ts';
 
@@ -231,4 +233,53 @@ test('[T-126] a process that joins again keeps the jobs that it holds', options,
   assert.equal((await get(client, one ?? 0))['outcome'], 'exited');
   assert.equal((await get(client, two ?? 0))['attempts'], 1);
   await Promise.all([client.close(), back.close()]);
+});
+
+test('[T-126] a process that joins again gets its jobs by its new session', options, async () => {
+  const client = await own().join();
+  const instance = randomBytes(16);
+  const old = await slaveOf('/twice', { instance });
+  const back = await slaveOf('/twice', { instance });
+  const { jobs } = await client.must('job.add', program('/twice', { on: 'every' }));
+  assert.equal((jobs as unknown[]).length, 1);
+  const { lease } = await back.push('exec.start');
+  await back.must('exec.report', { lease, end: exited });
+  await Promise.all([client.close(), old.close(), back.close()]);
+});
+
+test('[C-144] [C-74] lists are cut before they are longer than a frame', options, async () => {
+  const client = await own().join();
+  const args = ['€'.repeat(21_000)];
+  const ids: number[] = [];
+  for (let n = 0; n < 600; n++) {
+    ids.push(await add(client, program('/nowhere', { args, waits: true })));
+  }
+  // The library refuses longer frames.
+  const { host, port, authkey } = own();
+  const library = await connect({ host, port, authkey });
+  let count = 0;
+  for (let after: number | undefined = 0; after !== undefined; ) {
+    const page: Replies['job.list'] = await library.request('job.list', {
+      ...{ states: ['waiting'], after, limit: 1_000 },
+    });
+    count += page.jobs.length;
+    after = page.next;
+  }
+  assert.equal(count, 600);
+  const programs = Array.from({ length: 200 }, (_, n) => `/${'p'.repeat(1_000)}${n}`);
+  const slaves = await Promise.all(
+    Array.from({ length: 180 }, () => slaveOf('/', { programs, slots: 0 })),
+  );
+  let listed = 0;
+  for (let after: number | undefined = -1; after !== undefined; ) {
+    const page: Replies['slave.list'] = await library.request('slave.list', {
+      ...(after >= 0 && { after }),
+    });
+    listed += page.slaves.length;
+    after = page.next;
+  }
+  assert.equal(listed, 180);
+  await library.close();
+  for (const job of ids) await client.must('job.cancel', { job });
+  await Promise.all([client, ...slaves].map((peer) => peer.close()));
 });

@@ -13,6 +13,8 @@ const target = await Target.open();
 after(() => target.close());
 afterEach(() => target.clear());
 
+type Item = { readonly id: number; readonly value: Buffer };
+
 const name = () => target.name().replaceAll('-', '_');
 const methods = ['empty', 'full', 'get', 'get_nowait', 'put', 'put_nowait', 'qsize'];
 
@@ -227,3 +229,46 @@ test('[Y-6] whatever bytes come, the master serves the next one', { timeout: 60_
 function requestOf(ident: PyValue, method: string, args: PyValue[]): PyTuple {
   return new PyTuple([ident, method, new PyTuple(args), new PyDict()]);
 }
+
+test('[Y-6] a pickle that a native peer puts comes as its bytes', async () => {
+  const queue = name();
+  await PythonPeer.create(target, queue);
+  const native = await target.join();
+  const evil = Buffer.concat([Buffer.from([0x80, 3]), Buffer.from(`cos\nsystem\n${call}`)]);
+  const items = [evil, Buffer.from([0x80, 5, 1, 2]), Buffer.from([0x80, 3, 0x4b, 1, 0x2e])];
+  const peer = await PythonPeer.attach(target);
+  await native.must('queue.put', { queue, items });
+  for (const item of items) {
+    assert.deepEqual(Buffer.from((await peer.call(queue, 'get')) as Uint8Array), item);
+  }
+  assert.equal(await peer.call(queue, 'qsize'), 0);
+  // They come back to a native peer as they were, too. [Q-5]
+  await native.must('queue.put', { queue, items });
+  const got = (await native.must('queue.get', { queue, count: 3 }))['items'] as { value: Buffer }[];
+  assert.deepEqual(
+    got.map(({ value }) => value),
+    items,
+  );
+  await native.close();
+  peer.kill();
+});
+
+test('[Q-6] a reply is short also where shared parts of pickles are written out', async () => {
+  const queue = name();
+  await PythonPeer.create(target, queue);
+  const peer = await PythonPeer.attach(target);
+  for (const text of ['x'.repeat(15_000), '€'.repeat(15_000)]) {
+    for (let n = 0; n < 3; n++) await peer.call(queue, 'put', new Array(1_000).fill(text));
+  }
+  const native = await target.join();
+  let count = 0;
+  while (count < 6) {
+    const got = (await native.must('queue.get', { queue, count: 9 }))['items'] as Item[];
+    const bytes = got.reduce((sum, { value }) => sum + value.length, 0);
+    assert.ok(got.length > 0 && bytes <= 16 << 20, `${got.length} items, ${bytes} bytes`);
+    await native.must('queue.done', { queue, items: got.map(({ id }) => id) });
+    count += got.length;
+  }
+  await native.close();
+  peer.kill();
+});

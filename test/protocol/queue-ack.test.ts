@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { connect, QueueItem } from '../../shared/client.ts';
+import { memoryPeak } from '../support/memory.ts';
 import type { Message, RawPeer } from '../support/raw-peer.ts';
 import { Target } from '../support/target.ts';
 
@@ -126,4 +127,58 @@ test('[Q-8] the library: at most once by a plain get, at least once with ack', a
   await queue.putLater(100, 'later');
   assert.equal(await queue.get({ timeoutMs: 10_000 }), 'later');
   await master.close();
+});
+
+test('[Q-22] counts stay with their items over a kill of the master', async (t) => {
+  if (target.process(t) === undefined) return;
+  const peer = await target.join();
+  const queue = target.name();
+  await put(peer, queue, [1, 2, 3, 4]);
+  const items = await get(peer, queue, { count: 4, attempts: 5 });
+  const ids = items.map(({ id }) => id);
+  await peer.must('queue.done', { queue, items: [ids[0], ids[2]] });
+  await peer.must('queue.release', { queue, items: [ids[1]] });
+  await target.restart('SIGKILL');
+  const next = await target.join();
+  const again = await get(next, queue, { count: 9, attempts: 5 });
+  assert.deepEqual(
+    again.map(({ value, attempts }) => [value[0], attempts]),
+    [
+      [2, 1],
+      [4, undefined],
+    ],
+  );
+  await next.close();
+});
+
+test('[Q-21] items that are done leave memory before their time is over', async (t) => {
+  const program = target.process(t);
+  if (program === undefined) return;
+  const peer = await target.join();
+  const queue = target.name();
+  const items = new Array(1_000).fill(Buffer.alloc(8_000, 1));
+  await using memory = memoryPeak(program.pid);
+  for (let round = 0; round < 40; round++) {
+    await peer.must('queue.put', { queue, items });
+    const got = await get(peer, queue, { count: 1_000, holdMs: 3_600_000 });
+    await peer.must('queue.done', { queue, items: got.map(({ id }) => id) });
+  }
+  // Of 320 MB.
+  assert.ok(memory.grownBytes() < 160e6, `${memory.grownBytes() / 1e6} MB`);
+  await peer.close();
+});
+
+test('[X-1] a shorter delay before a million longer ones holds up no other', async () => {
+  const [peer, other] = [await target.join(), await target.join()];
+  const queue = target.name();
+  const items = new Array(10_000).fill(Buffer.from([1]));
+  for (let n = 0; n < 60; n++) await peer.must('queue.put', { queue, items, delayMs: 86_400_000 });
+  const started = performance.now();
+  const sent = peer.must('queue.put', { queue, items, delayMs: 3_600_000 });
+  await new Promise((resolve) => setTimeout(resolve, 5));
+  await other.must('ping');
+  const tookMs = performance.now() - started;
+  await sent;
+  assert.ok(tookMs < 2_000, `${tookMs} ms`);
+  await Promise.all([peer.close(), other.close()]);
 });

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import fc from 'fast-check';
-import { Heap } from '../../master/frontier/tasks/heap.ts';
+import { Heap } from '../../master/machine/heap.ts';
 
 type Item = { heapIndex: number; order: number; readonly id: number };
 const makeItem = (order: number, id: number): Item => ({ heapIndex: -1, order, id });

@@ -86,6 +86,49 @@ test('orderly exit: proxies made in a row, or used together, are of one process'
   assert.ok(exits.areRelated(address, tasks, other));
 });
 
+test('orderly exit: proxies of clients that begin at the same time are not of one process', () => {
+  for (const order of [
+    'connect 1, connect 2, make 1, make 2, make 1, make 2',
+    'connect 1, make 1, connect 2, make 2, make 1, make 2',
+    'connect 1, make 1, make 1, connect 2, make 2, make 2',
+    'connect 1, create 1, connect 2, end 1, make 2, make 1',
+    'connect 1, connect 2, create 1, create 2, end 1, end 2, make 1, make 2',
+  ]) {
+    const { exits, clock } = exitsAt();
+    const made: Record<string, string[]> = { 1: [], 2: [] };
+    for (const step of order.split(', ')) {
+      const [what = '', who = ''] = step.split(' ');
+      clock.now += 5;
+      const idents = made[who] ?? [];
+      if (what === 'connect') exits.connected(address);
+      else if (what === 'make') idents.push(make(exits, `q${idents.length}`));
+      else if (what === 'create') idents.push(exits.created(address, 'q0'));
+      else {
+        exits.incref(address, idents[0] ?? '');
+        exits.decref(address, idents[0] ?? '');
+      }
+    }
+    for (const one of made['1'] ?? []) {
+      for (const other of made['2'] ?? []) {
+        assert.ok(!exits.areRelated(address, one, other), order);
+      }
+    }
+  }
+  const { exits } = exitsAt();
+  exits.connected(address);
+  const [tasks, results] = [make(exits, 'tasks'), make(exits, 'results')];
+  assert.ok(exits.areRelated(address, tasks, results));
+});
+
+test('orderly exit: proxies from before a restart and new ones may have the same idents', () => {
+  const { exits } = exitsAt();
+  // A thread goes on with its old proxies, which have the names alone.
+  exits.link(address, ['jobs', 'results']);
+  const made = [make(exits, 'results'), make(exits, 'jobs')];
+  assert.deepEqual(made, ['results', 'jobs']);
+  assert.ok(exits.areRelated(address, 'jobs', 'results'));
+});
+
 test('orderly exit: what is remembered is bounded', () => {
   const { exits } = exitsAt();
   const first = make(exits, 'jobs');

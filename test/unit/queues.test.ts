@@ -399,3 +399,16 @@ test('queue: is empty as soon as its only item is taken, be its put on the way',
   await put;
   assert.equal(queue.size, 0);
 });
+
+test('queue: an item behind one that was done before its commit is not skipped', async () => {
+  const { queues } = open();
+  const queue = queues.queue('jobs');
+  const holder = {};
+  const put = queue.put(bytes(...Array.from({ length: 1_100 }, (_, i) => i + 1)));
+  const taken = await queue.get(holder, 1_024, 0);
+  const last = taken.at(-1);
+  const done = queue.done(holder, [last?.id ?? 0]);
+  await Promise.all([put, done]);
+  const rest = texts(await queue.get(holder, 1_024, 0));
+  assert.deepEqual([rest[0], rest.length, queue.size], ['1025', 76, 0]);
+});

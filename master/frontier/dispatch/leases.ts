@@ -6,8 +6,8 @@
  * while the master makes the holder wait.
  */
 
+import { Heap } from '../../machine/heap.ts';
 import type { Group, Hop, Host, Line } from '../politeness/host.ts';
-import { Heap } from '../tasks/heap.ts';
 import type { Task } from '../tasks/tasks.ts';
 
 /** A holder of leases: a session of a slave. */

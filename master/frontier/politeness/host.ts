@@ -3,9 +3,9 @@
  * default each host is a group of its own). Data only: the rules are in `politeness`.
  */
 
+import { Heap } from '../../machine/heap.ts';
 import type { RobotsBudget } from '../robots/budget.ts';
 import { RobotsGate } from '../robots/gate.ts';
-import { Heap } from '../tasks/heap.ts';
 import type { Task, TaskQueue } from '../tasks/tasks.ts';
 import { Breaker } from './breaker.ts';
 import { Pace } from './pace.ts';

@@ -12,8 +12,8 @@
  * the longest of their delays and the smallest of their concurrencies apply, and they take turns.
  */
 
+import { Heap } from '../../machine/heap.ts';
 import type { RobotsBudget } from '../robots/budget.ts';
-import { Heap } from '../tasks/heap.ts';
 import type { Task } from '../tasks/tasks.ts';
 import { Group, type Hop, Host, type HostClient, type Line, lines } from './host.ts';
 import { nextTask, type WorkEvents, workDueAt } from './next-task.ts';

@@ -9,10 +9,11 @@
  * Invariant: every task of the store whose key is at most `#loadedTo` is in `#live`; with
  * `#loadedTo` at the end, all of them are.
  */
+
+import { Heap } from '../../machine/heap.ts';
 import { decodeTask, type TaskRecord } from '../../store/records.ts';
 import type { Row } from '../../store/store.ts';
 import { parseTaskKey, taskKey } from '../../store/task-keys.ts';
-import { Heap } from './heap.ts';
 import type { TaskRows } from './task-rows.ts';
 
 /** The queue of a task. */

@@ -9,7 +9,8 @@
  * - A `get` needs no decoding: `returnOfItem` puts the kept bytes between those of the reply.
  *
  * The first byte tells them from msgpack: 0x80 is a whole msgpack value (an empty map) only if it
- * is alone.
+ * is alone. Bytes of a native peer that begin like a pickle are marked: a Python client would run
+ * what they say.
  */
 import { encodeFrame, frameHeaderBytes } from '../../../shared/frame.ts';
 import { type PickleLimits, pickleLimits } from './limits.ts';
@@ -61,6 +62,20 @@ export function decodeItem(bytes: Uint8Array, limits: PickleLimits = pickleLimit
 /** Are stored bytes a pickle (and not the msgpack of a Node program)? */
 export function isItemPickle(bytes: Uint8Array): boolean {
   return bytes.length > 1 && bytes[0] === opcodes.PROTO;
+}
+
+/** Before raw bytes that begin like a pickle or like this mark, which no msgpack begins with. */
+const rawMark = 0xc1;
+
+/** Returns the stored form of the bytes of a Node program. */
+export function asRawItem(bytes: Uint8Array): Buffer {
+  const isMarked = isItemPickle(bytes) || bytes[0] === rawMark;
+  return isMarked ? Buffer.concat([Buffer.from([rawMark]), bytes]) : Buffer.from(bytes);
+}
+
+/** Returns the bytes of an item that is no pickle, as they came. */
+export function rawItem(stored: Uint8Array): Uint8Array {
+  return stored[0] === rawMark ? stored.subarray(1) : stored;
 }
 
 // A frame's header, PROTO 3, BINUNICODE '#RETURN'; TUPLE2 makes a tuple of that and the item.

@@ -4,7 +4,13 @@ import { encodeValue } from '../../../shared/frame.ts';
 import { limits } from '../../../shared/protocol.ts';
 import type { Replies } from '../../../shared/replies.ts';
 import type { Requests } from '../../../shared/requests.ts';
-import { decodeItem, heapBytesOfItem, isItemPickle } from '../../python/pickle/item.ts';
+import {
+  asRawItem,
+  decodeItem,
+  heapBytesOfItem,
+  isItemPickle,
+  rawItem,
+} from '../../python/pickle/item.ts';
 import { pickleLimits } from '../../python/pickle/limits.ts';
 import { toPlain } from '../../python/pickle/plain.ts';
 import { PickleError, type PyValue } from '../../python/pickle/values.ts';
@@ -26,7 +32,7 @@ export async function put(
   }
   const queue = queues.queue(name);
   if (queue.isFull) throw new CommandError('E_QUEUE_FULL', `the queue "${name}" is full`);
-  const values = items.map((item) => Buffer.from(item));
+  const values = items.map(asRawItem);
   await (delayMs > 0 ? queue.putLater(values, delayMs) : queue.put(values));
   return { size: queue.size };
 }
@@ -46,12 +52,18 @@ export async function get(
     const from = queues.queue(queue);
     const items = await from.get(peer, count, waitMs, { holdMs, attempts });
     const builtMax = manager.builtBytesMax;
-    const reply = items.map((item) => {
-      const returned = from.attemptsOf(item);
+    const reply: Replies['queue.get']['items'][number][] = [];
+    let bytes = 0;
+    for (const item of items) {
       const value = forNode(item.value, builtMax);
-      return { id: item.id, value, ...(returned > 0 && { attempts: returned }) };
-    });
-    from.rest(items);
+      bytes += value.length;
+      // A pickle may be longer as msgpack, which writes its shared parts out. [Q-6]
+      if (reply.length > 0 && bytes > limits.queueReplyBytesMax) break;
+      const returned = from.attemptsOf(item);
+      reply.push({ id: item.id, value, ...(returned > 0 && { attempts: returned }) });
+    }
+    from.unget(peer, items.slice(reply.length));
+    from.rest(items.slice(0, reply.length));
     return { items: reply };
   } finally {
     peer.waitingGets--;
@@ -61,12 +73,13 @@ export async function get(
 /** Returns an item as msgpack. A pickle that msgpack cannot hold, or that would take too much
  *  memory, is returned as its bytes. */
 function forNode(value: Uint8Array, builtMax: number): Uint8Array {
-  if (!isItemPickle(value)) return value;
+  if (!isItemPickle(value)) return rawItem(value);
   if (isHeavy(value, builtMax)) return encodeValue(value);
   const decoded = decodedOf(value);
   if (decoded === undefined) return value;
   try {
-    return encodeValue(toPlain(decoded, plainLimits));
+    const plain = encodeValue(toPlain(decoded, plainLimits));
+    return plain.length <= limits.queueReplyBytesMax ? plain : encodeValue(value);
   } catch (error) {
     if (error instanceof PickleError || error instanceof TypeError) return encodeValue(value);
     throw error;

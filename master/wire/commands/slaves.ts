@@ -7,6 +7,9 @@ import type { Requests } from '../../../shared/requests.ts';
 import type { Peer } from '../peer.ts';
 import type { CommandPorts } from '../services.ts';
 
+/** Characters of the names of programs in one list: a frame has a limit. [F-5] */
+const listCharsMax = 4 << 20;
+
 export function state(
   _ports: CommandPorts,
   peer: Peer,
@@ -42,10 +45,17 @@ export function list(
   const slaves = peers.sessions
     .filter(({ role, id }) => role === 'slave' && id > after)
     .sort((a, b) => a.id - b.id);
-  const page = slaves.slice(0, limit);
-  const last = page.at(-1);
-  const isMore = last !== undefined && slaves.length > page.length;
-  return { slaves: page.map((peer) => rowOf(peer, jobs)), ...(isMore && { next: last.id }) };
+  const rows: SlaveRow[] = [];
+  let chars = 0;
+  for (const peer of slaves) {
+    if (rows.length === limit || chars > listCharsMax) break;
+    const row = rowOf(peer, jobs);
+    const { programs = [], scripts = [] } = row.exec ?? {};
+    for (const name of [...programs, ...scripts]) chars += name.length;
+    rows.push(row);
+  }
+  const next = slaves.length > rows.length ? rows.at(-1)?.session : undefined;
+  return { slaves: rows, ...(next !== undefined && { next }) };
 }
 
 /** Lets slaves finish what they have, and leave for good: those of that name, and the processes of
