@@ -41,6 +41,7 @@ import { CrawlRules } from './rules/crawl-rules.ts';
 import { archiveWith, ofFailure } from './statements.ts';
 import { giveBack, Trains } from './trains.ts';
 import { Turns } from './turns.ts';
+import { WaitingTasks } from './waiting-tasks.ts';
 
 type WorkerOptions = {
   readonly master: Joining;
@@ -86,7 +87,7 @@ export class Worker {
   readonly #proxies: Proxies;
   /** Specs of crawls from the master. `isStale`: of an earlier session. */
   readonly #crawls = new Map<number, KnownCrawl>();
-  #queued: TaskPush[] = [];
+  readonly #queued = new WaitingTasks();
   readonly #trains: Trains;
   readonly #fetching = new Map<TaskPush, AbortController>();
   /** Trials among them without an answer so far. */
@@ -125,7 +126,7 @@ export class Worker {
     });
     this.#trains = new Trains({
       begin: (task) => {
-        this.#queued.unshift(task);
+        this.#queued.addFirst(task);
         this.#fill();
       },
       master: () => this.#link.master,
@@ -200,8 +201,7 @@ export class Worker {
     master?.notify('task.credit', { count: 0, slots: 0 });
     for (const task of this.#unanswered) this.#fetching.get(task)?.abort();
     this.#trains.giveBack();
-    giveBack(master, [...this.#queued, ...this.#unanswered]);
-    this.#queued = [];
+    giveBack(master, [...this.#queued.clear(), ...this.#unanswered]);
     await Promise.all([this.#idle(), this.#options.executor?.drain()]);
     await this.#link.close();
   }
@@ -266,7 +266,7 @@ export class Worker {
         this.#forget(push.crawl);
         return;
       case 'task.push':
-        if (this.#state === 'working') this.#queue(this.#trains.take(push.tasks));
+        if (this.#state === 'working') this.#queued.add(this.#trains.take(push.tasks));
         // They were on their way when it began to leave: their hosts would wait until it has left.
         else giveBack(this.#link.master, push.tasks);
         this.#fill();
@@ -308,18 +308,12 @@ export class Worker {
     this.#rules.forget(crawl);
   }
 
-  #queue(tasks: readonly TaskPush[]): void {
-    const urgent = tasks.filter(isUrgent);
-    if (urgent.length > 0) this.#queued = [...urgent, ...this.#queued];
-    this.#queued.push(...tasks.filter((task) => !isUrgent(task)));
-  }
-
   #fill(): void {
     while (!this.#outbox.isFull && !this.#after.isFull && this.#state === 'working') {
       const hasSlot = this.#fetching.size - this.#unanswered.size < this.#options.slots;
-      const [task] = this.#queued;
+      const task = this.#queued.first;
       if (task === undefined || !(hasSlot || isUrgent(task))) break;
-      this.#queued.shift();
+      this.#queued.takeFirst();
       if (task.train === undefined) void this.#work(task);
       else void this.#work(task).then((isFine) => this.#trains.ended(task, isFine));
     }
@@ -418,6 +412,7 @@ export class Worker {
       const isPutOff = !outcome.ok && outcome.isPutOff === true;
       const all = isPutOff ? statements : archiveWith(statements, recording);
       for (const statement of all) this.#outbox.tell(statement);
+      if (!outcome.ok) giveBack(master(), this.#queued.takeRefused(task, outcome));
       return outcome.ok;
     } catch (error) {
       if (abort.signal.aborted) this.#fetchLog?.aborted(task, performance.now() - begunAt);
@@ -438,7 +433,7 @@ export class Worker {
   }
 
   #cancel(leases: ReadonlySet<number>): void {
-    this.#queued = this.#queued.filter(({ lease }) => !leases.has(lease));
+    this.#queued.cancel(leases);
     this.#trains.cancel(leases);
     for (const [{ lease }, abort] of this.#fetching) if (leases.has(lease)) abort.abort();
     this.#after.cancel(leases);
@@ -448,7 +443,7 @@ export class Worker {
   #stop(): void {
     this.#credit.close();
     clearInterval(this.#stateTimer);
-    this.#queued = [];
+    this.#queued.clear();
     this.#trains.clear();
     for (const abort of this.#fetching.values()) abort.abort();
     this.#after.stop();
