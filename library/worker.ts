@@ -11,6 +11,7 @@ import { CommandError, ConnectionError, messageOf, type OrbError } from '../shar
 import { encodeValue } from '../shared/frame.ts';
 import { limits, type Push, type TaskPush } from '../shared/protocol.ts';
 import type { Image } from '../shared/requests.ts';
+import { parseUrl } from '../shared/url.ts';
 
 /** A page to be fetched. */
 export type WorkerPage = {
@@ -257,7 +258,7 @@ function allOf(texts: Iterable<string> = [], base: string, bytesMax: number): st
 }
 
 function absolute(text: string, base: string): string | undefined {
-  const url = URL.canParse(text, base) ? new URL(text, base) : undefined;
+  const url = URL.canParse(text, base) ? parseUrl(text, base) : undefined;
   if (url === undefined || !/^https?:$/.test(url.protocol)) return undefined;
   url.hash = '';
   return url.href.length <= limits.urlChars ? url.href : undefined;

@@ -357,8 +357,17 @@ export function namedOutputs(
       taken.add(next);
       name = next;
     }
-    return { ...output, name };
+    const old = before.find((one) => one.name === name);
+    return asBegun({ ...output, name }, old);
   });
+}
+
+/** A file that an earlier version has begun keeps its form: its name did not say that it is
+ *  compressed. */
+export function asBegun(output: NamedOutput, old: Output | undefined): NamedOutput {
+  if (old === undefined || old.compress !== undefined || !isSameTarget(old, output)) return output;
+  const { compress, ...plain } = output;
+  return compress !== undefined && output.target.endsWith('.gz') ? plain : output;
 }
 
 /** `csv-2 (csv:books.csv)`; it has no secrets. */

@@ -11,7 +11,7 @@ import { type FileHandle, open } from 'node:fs/promises';
 import { isDeepStrictEqual } from 'node:util';
 import { ConfigError, messageOf } from '../../shared/errors.ts';
 import type { ItemRules } from '../../shared/items.ts';
-import { isSameTarget, type NamedOutput, outputText } from '../../shared/outputs.ts';
+import { asBegun, isSameTarget, type NamedOutput, outputText } from '../../shared/outputs.ts';
 import type { Values } from '../../shared/rule-results.ts';
 import type { OutputContext } from '../sinks/outputs/context.ts';
 import type { Sink, SinkCrawl, SinkKind } from '../sinks/sink.ts';
@@ -107,15 +107,13 @@ export class ExtractOutputs {
     }
   }
 
-  async #follow(
-    output: NamedOutput,
-    { outFolder, name: crawl, env }: ExtractTarget,
-  ): Promise<void> {
-    const { name } = output;
+  async #follow(given: NamedOutput, { outFolder, name: crawl, env }: ExtractTarget): Promise<void> {
+    const { name } = given;
+    const before = this.#files.outputs[name];
+    const output = asBegun(given, before?.output);
     const of = output.records === 'rejected' ? 'rejected' : 'items';
     const path = this.#files.pathOf(of);
     const kind = outputKind(output, { folder: outFolder, env });
-    const before = this.#files.outputs[name];
     const isKnown = before !== undefined && isSameTarget(before.output, output);
     if (!isKnown) await guarded(() => kind.prepare(crawl));
     else refuseOtherForm(before.output, output);

@@ -5,6 +5,7 @@
 import { join } from 'node:path';
 import type { CrawlSpec } from '../../shared/crawl.ts';
 import { shardBytesDefault } from '../../shared/images.ts';
+import { ownTurn } from '../machine/own-turn.ts';
 import { contentKey, decodeContent, type KeptImage } from '../store/image-rows.ts';
 import { crawlKey } from '../store/records.ts';
 import { batches, type Store } from '../store/store.ts';
@@ -132,8 +133,9 @@ export class Images {
   }
 }
 
-/** A look at each image of the crawl, once after a start. */
-function lastShardOf(store: Store, crawl: number): number | undefined {
+/** A look at each image of the crawl, once after a start: some seconds for each million, in which
+ *  others are served. */
+async function lastShardOf(store: Store, crawl: number): Promise<number | undefined> {
   const of = { from: crawlKey(crawl), to: crawlKey(crawl + 1) };
   let last: number | undefined;
   for (const rows of batches(store, 'contents', of, rowsMax)) {
@@ -141,6 +143,7 @@ function lastShardOf(store: Store, crawl: number): number | undefined {
       const { place } = decodeContent(value);
       if (place !== undefined && place.shard > (last ?? -1)) last = place.shard;
     }
+    await ownTurn();
   }
   return last;
 }

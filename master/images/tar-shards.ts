@@ -31,7 +31,7 @@ type ShardOptions = {
   /** Is an image of the crawl on record? */
   readonly isBegun: () => boolean;
   /** Number of the last shard on record, taken away or not; undefined: none is. */
-  readonly lastShard: () => number | undefined;
+  readonly lastShard: () => number | undefined | Promise<number | undefined>;
   /** Where an image is by the store, or by what is under way to it. */
   readonly placeOf: (sha256: string) => Place | undefined;
 };
@@ -187,7 +187,7 @@ export class TarShards implements ImageKeeper {
     }
     if (last !== undefined) await cut(this.#pathOf(last.number), last.end);
     // The number of one that was taken away is not used again.
-    const recorded = this.#options.lastShard() ?? -1;
+    const recorded = (await this.#options.lastShard()) ?? -1;
     if (recorded > (last?.number ?? -1)) free = Math.max(free ?? 0, recorded + 1);
     return free === undefined && last !== undefined ? last : { number: free ?? 0, end: 0 };
   }

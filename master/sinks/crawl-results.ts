@@ -429,12 +429,14 @@ export class CrawlResults<C extends ResultCrawl> {
     outputs: readonly NamedOutput[],
   ): Promise<number> {
     let upTo = this.crawl.lastCommit ?? 0;
+    // Rows may come for ever, and meanwhile the other sinks stand still.
+    const { lastCommit } = this.rows;
     // What waits for a slow one may take hours.
     if (this.#overfull !== undefined) return upTo;
     for (const outlet of leaving(before, outputs).filter(({ isWriting }) => isWriting)) {
       await this.#guarded(outlet, async () => {
         outlet.sink ??= await outlet.kind.open(this.crawl, outlet.mark);
-        while ((await this.#write(outlet, outlet.sink)).isAny);
+        while (outlet.given < lastCommit && (await this.#write(outlet, outlet.sink)).isAny);
         if (outlet.isGathering) await this.#finish(outlet, outlet.sink);
       });
       if (outlet.isWriting) upTo = Math.min(upTo, outlet.commit);

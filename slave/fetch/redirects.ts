@@ -45,7 +45,8 @@ export class RedirectChain {
 
   /** `url`: absolute http(s). Throws if it is not a URL. */
   constructor(url: string, { hopsMax, leadsAnywhere = false }: ChainOptions) {
-    this.#url = new URL(url);
+    // A master of before may name it otherwise, and links start from here.
+    this.#url = parseUrl(url);
     this.#url.hash = '';
     this.#origin = this.#url.origin;
     this.#hopsMax = hopsMax;

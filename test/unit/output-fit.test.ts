@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { itemsSchema } from '../../shared/items.ts';
 import { misfitOf } from '../../shared/output-fit.ts';
-import { outputFrom, outputOf } from '../../shared/outputs.ts';
+import { namedOutputs, outputFrom, outputOf } from '../../shared/outputs.ts';
 
 const rules = (fields: readonly string[], rule = 'book') =>
   itemsSchema.parse({ [rule]: { fields: Object.fromEntries(fields.map((name) => [name, 'b'])) } });
@@ -67,6 +67,11 @@ test('output fit: a file that is called .gz is compressed', () => {
   assert.equal(outputOf('csv:a.csv.gz').compress, 'gzip');
   assert.equal(outputOf('jsonl:a.jsonl').compress, undefined);
   assert.equal(outputOf('sqlite:a.gz').compress, undefined);
+  // One that an earlier version has begun keeps its form.
+  const given = namedOutputs([outputOf('csv:a.csv.gz')]);
+  const begun = given.map(({ compress: _, ...plain }) => plain);
+  assert.deepEqual(namedOutputs([outputOf('csv:a.csv.gz')], begun), begun);
+  assert.deepEqual(namedOutputs([outputOf('csv:a.csv.gz')], given), given);
 });
 
 test('output fit: what is no output is said in words', () => {

@@ -3,6 +3,7 @@ import test from 'node:test';
 import fc from 'fast-check';
 import { limits } from '../../shared/protocol.ts';
 import { canonicalUrl, hostKeyOf, isLoopback, parseCanonical } from '../../shared/url.ts';
+import { RedirectChain } from '../../slave/fetch/redirects.ts';
 
 const canonical: readonly [text: string, href: string][] = [
   ['http://A.example', 'http://a.example/'],
@@ -104,4 +105,8 @@ test('url: hosts of this machine are known as such', () => {
   ]) {
     assert.ok(!isLocal(text), text);
   }
+});
+
+test('url: a fetch starts from the name, whoever made the task', () => {
+  assert.equal(new RedirectChain('http://h/a^b/', { hopsMax: 1 }).url, 'http://h/a%5Eb/');
 });

@@ -215,7 +215,7 @@ function statusText({
   if (lines.length === 0) lines.push('no crawls');
   if (diskFull !== undefined) {
     const free = `${Math.floor(diskFull.freeBytes / 1e6)} MB are free under ${diskFull.folder}`;
-    lines.push(`the disk is full: ${visible(free)}; until there is room nothing goes on, and`);
+    lines.push(`the disk is full: ${visible(free)}; nothing goes on until there is room, and`);
     lines.push('commands that change something wait');
   }
   for (const crawl of crawls) {

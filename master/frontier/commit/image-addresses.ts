@@ -3,6 +3,7 @@
  * Other texts are left out and counted. Called by the kind of pages. Source: PROTOCOL.md [T-54].
  */
 import type { Image, Result } from '../../../shared/requests.ts';
+import { parseUrl } from '../../../shared/url.ts';
 
 /** The most common forms, which the URL parser would leave unchanged. */
 const plain =
@@ -23,5 +24,5 @@ export function withHttpImages<F extends { readonly result: Result; readonly ima
 export function isHttpUrl(text: string): boolean {
   if (plain.test(text)) return true;
   if (!/^https?:/.test(text) || !URL.canParse(text)) return false;
-  return new URL(text).href === text;
+  return parseUrl(text).href === text;
 }
