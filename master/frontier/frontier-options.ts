@@ -59,6 +59,8 @@ export type FrontierOptions = {
   readonly robotsBytesMax: number;
   /** Queues of hosts in memory, of all crawls. */
   readonly queuesMax: number;
+  /** See `TaskQueuesOptions`. */
+  readonly dueMin?: number | undefined;
   /** Tasks in memory; above it each queue keeps few. */
   readonly tasksMax: number;
   /** When new tasks of many hosts wait to be sorted; undefined: as usual. */

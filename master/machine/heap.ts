@@ -19,6 +19,20 @@ export class Heap<T extends HeapItem> {
     return this.#items[0];
   }
 
+  /** Counts the items of which `holds` is true, up to `max`. If it is true of one, it must be true of
+   *  all that come before it. */
+  countFirst(holds: (item: T) => boolean, max: number): number {
+    const places = [0];
+    let found = 0;
+    for (let at = places.pop(); at !== undefined && found < max; at = places.pop()) {
+      const item = this.#items[at];
+      if (item === undefined || !holds(item)) continue;
+      found++;
+      places.push(2 * at + 1, 2 * at + 2);
+    }
+    return found;
+  }
+
   /** Adds the item, or moves it after its order changed. Among equals it stays where it is. */
   set(item: T): void {
     const { heapIndex } = item;

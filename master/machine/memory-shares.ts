@@ -37,7 +37,7 @@ export function memoryShares(bytesMax: number): MemoryShares {
     ),
     resultBytes: bytesMax / 16,
     hosts: Math.floor(bytesMax / 16 / bytesPerHost),
-    tasks: Math.floor(bytesMax / 32 / bytesPerTask),
+    tasks: Math.floor(bytesMax / 128 / bytesPerTask),
     robotsBytes: bytesMax / 16,
     itemBytes: bytesMax / 16,
   };

@@ -51,6 +51,8 @@ type Line = {
 export type Bounds = {
   readonly queuesMax: number;
   readonly tasksMax: number;
+  /** Default: as usual, which is more than there are here. */
+  readonly dueMin?: number;
   /** Default: they count as such that answer. */
   readonly hosts?: 'unproved';
   /** Default: as usual, which needs more hosts than there are here. */

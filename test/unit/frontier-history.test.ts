@@ -60,6 +60,7 @@ const bounds: fc.Arbitrary<Bounds> = fc.constantFrom(
   { queuesMax: 1_000, tasksMax: 1_000_000 },
   { queuesMax: 2, tasksMax: 0 },
   { queuesMax: 1, tasksMax: 0 },
+  { queuesMax: 1_000, tasksMax: 0, dueMin: 1 },
   { queuesMax: 1_000, tasksMax: 1_000_000, unsorted },
   { queuesMax: 1, tasksMax: 0, unsorted },
 );

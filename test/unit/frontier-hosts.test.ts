@@ -10,9 +10,9 @@ const hub = 'http://hub.test/';
 const bounds: Bounds = { queuesMax: 4, tasksMax: 1_000 };
 const any = { scope: 'any', maxDepth: 1 } as const;
 
-function hostsTest(name: string, run: (world: World) => Promise<void>): void {
+function hostsTest(name: string, run: (world: World) => Promise<void>, of = bounds): void {
   test(`frontier: ${name}`, async () => {
-    const world = new World(undefined, bounds);
+    const world = new World(undefined, of);
     try {
       await run(world);
     } finally {
@@ -203,3 +203,65 @@ hostsTest('a late report of a parked host lets its other pages go on', async (wo
   await world.settle();
   assert.deepEqual(slave.urls, [pages[1]]);
 });
+
+hostsTest(
+  'many that may be asked: a few are in memory at once, and all are crawled',
+  async (world) => {
+    const slave = world.slave('slave', 1);
+    await world.seed(hosts(60), any);
+    const { queues } = world.rooms.crawls;
+    const counts: number[] = [];
+    const urls: string[] = [];
+    while (slave.leases.size > 0) {
+      counts.push(queues.count);
+      const [lease] = slave.leases;
+      urls.push(lease?.task.url ?? '');
+      await world.done(world.report(slave, lease));
+    }
+    assert.deepEqual(urls.sort(), hosts(60).sort());
+    assert.ok(Math.max(...counts) <= 6, `${Math.max(...counts)} hosts in memory`);
+  },
+  { queuesMax: 1_000, tasksMax: 1_000, dueMin: 3 },
+);
+
+hostsTest(
+  'hosts with a delay that wait make room for others, and stay',
+  async (world) => {
+    const slave = world.slave('slave', 1);
+    await world.seed(
+      hosts(40).flatMap((url) => [`${url}1`, `${url}2`]),
+      { ...any, delayMs: 60_000 },
+    );
+    for (let i = 0; i < 40; i++) {
+      await world.page(slave, slave.urls[0] ?? '');
+      await world.settle();
+    }
+    assert.equal(world.rooms.crawls.queues.count, 40);
+    await world.advance(2_000);
+    assert.equal(world.rooms.crawls.queues.count, 40, 'nobody wants their room');
+  },
+  { queuesMax: 1_000, tasksMax: 1_000, dueMin: 3 },
+);
+
+hostsTest(
+  'large hosts take turns: the first page of each does not wait for the last of others',
+  async (world) => {
+    const slave = world.slave('slave', 1);
+    const count = 12;
+    await world.seed(
+      hosts(count).flatMap((url) => Array.from({ length: 400 }, (_, page) => `${url}${page}`)),
+      any,
+    );
+    const met = new Set<string>();
+    let pages = 0;
+    for (; met.size < count && pages < 1_000; pages++) {
+      const [lease] = slave.leases;
+      met.add(new URL(lease?.task.url ?? '').host);
+      await world.done(world.report(slave, lease));
+      await world.advance(1_000);
+    }
+    assert.equal(met.size, count, `${met.size} hosts after ${pages} pages`);
+    assert.ok(world.rooms.crawls.queues.count <= 6, `${world.rooms.crawls.queues.count} in memory`);
+  },
+  { queuesMax: 1_000, tasksMax: 1_000, dueMin: 3 },
+);

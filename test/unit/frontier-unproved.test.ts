@@ -169,3 +169,35 @@ worldTest(
 function isTrial({ room }: Lease): boolean {
   return room.kind === 'trial';
 }
+
+worldTest(
+  'hosts that answer keep their room, however many that nobody has tried want it',
+  async (world) => {
+    const slave = new FakeSlave('slave', 2, 1);
+    slave.trials = 1;
+    world.frontier.give(slave);
+    const pages = Array.from({ length: 100 }, (_, i) => [
+      `http://a.test/${i}`,
+      `http://b.test/${i}`,
+    ]);
+    const once = { scope: 'any', maxDepth: 0 } as const;
+    await world.seed(pages.flat(), once);
+    const answer = async () => {
+      const url = slave.urls.find((one) => !one.includes('silent'));
+      await world.page(slave, url ?? '');
+      return new URL(url ?? '').host;
+    };
+    while (new Set([await answer(), await answer(), await answer()]).size < 2);
+    await world.seed(
+      Array.from({ length: 40 }, (_, i) => `http://silent-${i}.test/`),
+      once,
+    );
+    const last: string[] = [];
+    for (let second = 0; second < 45; second++) {
+      await world.advance(1_000);
+      last[second % 8] = await answer();
+    }
+    for (const host of ['a.test', 'b.test']) assert.ok(last.includes(host), `${host}: ${last}`);
+  },
+  { hosts: 'unproved', dueMin: 3 },
+);

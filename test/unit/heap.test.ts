@@ -52,6 +52,15 @@ test('heap: random histories of set, move, remove and pop against a sorted list'
         assert.equal(heap.peek()?.order, leastOf(model));
         for (const each of items) assert.equal(each.heapIndex >= 0, model.has(each));
         assert.deepEqual(new Set(heap), model);
+        const upTo = [...model].filter((each) => each.order <= order).length;
+        assert.equal(
+          heap.countFirst((each) => each.order <= order, 1_000),
+          upTo,
+        );
+        assert.equal(
+          heap.countFirst((each) => each.order <= order, 3),
+          Math.min(upTo, 3),
+        );
       }
     }),
   );

@@ -297,7 +297,7 @@ export class Dispatcher {
     clearTimeout(this.#timer);
     const { politeness, results, crawls } = this.#options;
     if (this.#state !== 'working') return;
-    if (crawls.queues.unpark()) this.dispatchSoon();
+    if (crawls.queues.unpark(this.#holders.sums.slots)) this.dispatchSoon();
     this.#abilities.match();
     const now = clockMs();
     politeness.serveHops(now);

@@ -91,9 +91,9 @@ export class Politeness {
     let host = this.#hosts.get(key);
     if (host === undefined) {
       const { hosts, robotsBudget } = this.#options;
-      const hash = hosts.hashOf(key);
       const groupKey = hosts.groupOf(key);
       const group = this.#group(groupKey ?? key);
+      const hash = group.key === key ? group.hash : hosts.hashOf(key);
       host = new Host(key, hash, group, () => hosts.robotsFile(hash), robotsBudget);
       host.isUnplaced = groupKey === undefined;
       host.group.members.add(host);
@@ -190,6 +190,14 @@ export class Politeness {
   has(line: Line, now: number): boolean {
     const dueAt = this.#lines.get(line)?.peek()?.dueAt;
     return dueAt !== undefined && dueAt <= now;
+  }
+
+  /** Counts the groups of these lines of which `take` may return a task now, up to `max`. */
+  countDue(now: number, among: readonly Line[], max: number): number {
+    const isDue = (group: Group) => group.dueAt <= now;
+    let due = 0;
+    for (const line of among) due += this.#lines.get(line)?.countFirst(isDue, max - due) ?? 0;
+    return due;
   }
 
   /** Do at least this many answering hosts wait for a slot, each longer than any fresh host? */

@@ -1,14 +1,16 @@
 /**
  * The hosts with a task queue in memory, of all crawls. A crawl of the whole web meets ever new
  * hosts, so their number is limited: a host beyond it is *parked*. Its tasks are in the store, as
- * all tasks are, and it takes no memory:
+ * all tasks are, and it takes no memory. Fewer are in memory as long as enough of them may be asked
+ * at once:
  *
  *     in memory --its last task is done--> gone
  *        |  ^
  *        |  +--unpark: there is room, and its crawl is running--+
  *        |                                                      |
  *        +--park: its crawl is not running any more--------> parked <-- add: there is no room
- *        +--rotate: it has to wait, and others want its room--> parked
+ *        +--rotate: others want its room, and it has to wait--> parked
+ *                   or was asked for a while
  *
  * Parked hosts are found by reading the table of tasks in rounds, one row per host. `#rounds` errs
  * towards reading: a crawl in it may have none. After a restart all hosts are parked. Owned by the
@@ -22,7 +24,7 @@ import type { Row, Store } from '../../store/store.ts';
 import { parseTaskKey, taskKeyBytes, taskKeys } from '../../store/task-keys.ts';
 import type { Crawl, Place } from '../crawl/crawl.ts';
 import { crawlKindOf } from '../kinds/kinds.ts';
-import type { Host, HostClient } from '../politeness/host.ts';
+import type { Host, HostClient, Line } from '../politeness/host.ts';
 import { workDueAt } from '../politeness/next-task.ts';
 import type { Politeness } from '../politeness/politeness.ts';
 import { type NewTask, TaskRows, type UnsortedLimits } from './task-rows.ts';
@@ -33,6 +35,9 @@ export type TaskQueuesOptions = {
   readonly politeness: Politeness;
   /** Queues in memory, of all crawls. */
   readonly queuesMax: number;
+  /** Hosts that may be asked at once: if so many are in memory, of those that answer or of those
+   *  that nobody has tried, no more are read in. Each crawl may have so many. Default: 1,024. */
+  readonly dueMin?: number | undefined;
   /** Tasks in memory; above it each queue keeps few. */
   readonly tasksMax: number;
   /** When new tasks of many hosts wait to be sorted; undefined: as usual. */
@@ -44,9 +49,17 @@ const queuesMin = 16;
 /** Rows read by one `unpark`, which blocks the event loop. */
 const unparkReads = 128;
 
+/** See `dueMin`; and how many of such hosts there may be for each slot of the slaves. */
+const dueHosts = 1_024;
+const duePerSlot = 4;
+const counted = ['timed', 'free', 'fresh'] as const;
+const lookMs = 50;
+
 /** Queues that one `rotate` checks, and the wait after which a host loses its place. */
 const rotatedQueues = 256;
 const waitMs = 5_000;
+/** A host that was asked makes room for others after so long: so each gets its turn. */
+const turnMs = 30_000;
 /** Rows that are counted at once, after a restart. */
 const countedRows = 512;
 /** After so long `unpark` and `countWaiting` read no more: rows may have to come from the disk. */
@@ -66,6 +79,12 @@ export class TaskQueues {
   readonly #politeness: Politeness;
   readonly #queuesMax: number;
   readonly #queuesMin: number;
+  readonly #dueMin: number;
+  /** Further hosts that may come into memory until the next look at how many may be asked. */
+  #dueRoom: number;
+  /** There are enough that answer. */
+  #isSated = false;
+  #lookedAt = Number.NEGATIVE_INFINITY;
   readonly #budget: TaskBudget;
   readonly #rounds = new Map<Crawl, Round>();
   /** Finished crawls with tasks in the store: those of a page limit. They are in no round, so that
@@ -80,7 +99,9 @@ export class TaskQueues {
     this.rows = new TaskRows(options.store, options.unsorted);
     this.#politeness = options.politeness;
     this.#queuesMax = options.queuesMax;
-    this.#queuesMin = Math.min(queuesMin, options.queuesMax);
+    this.#dueMin = options.dueMin ?? dueHosts;
+    this.#dueRoom = this.#dueMin;
+    this.#queuesMin = Math.min(queuesMin, options.queuesMax, this.#dueMin);
     this.#budget = new TaskBudget(options.tasksMax);
   }
 
@@ -204,17 +225,27 @@ export class TaskQueues {
     for (const place of [...crawl.queues.values()]) this.#park(place);
   }
 
-  /** Parks hosts that have to wait while parked hosts need room, so that many unreachable hosts
-   *  delay no others. Called about once a second. */
+  /** Parks hosts while parked hosts need room: those that have to wait, so that many unreachable
+   *  hosts delay no others, and those that had their turn. Called about once a second. */
   rotate(now: number): void {
-    for (let i = Math.min(rotatedQueues, this.#places.size); i > 0 && this.#isCrowded; i--) {
+    if (!this.#isCrowded) return;
+    const isFull = this.#places.size >= this.#queuesMax;
+    for (let i = Math.min(rotatedQueues, this.#places.size); i > 0; i--) {
       let { value: place } = this.#rotation.next();
       if (place === undefined) {
         this.#rotation = this.#places.values();
         place = this.#rotation.next().value;
       }
-      if (place !== undefined && mustWait(place.host, now)) this.#park(place);
+      if (place !== undefined && this.#isOver(place, isFull, now)) this.#park(place);
     }
+  }
+
+  /** True: others may have the room of this host. One that waits keeps it unless memory is full; so
+   *  does any as long as few that answer may be asked. */
+  #isOver({ host, queue: { since } }: Place, isFull: boolean, now: number): boolean {
+    if (isFull && waits(host, now, waitMs)) return true;
+    const hadTurn = now - since >= turnMs && host.group.lastAt >= since;
+    return this.#isSated && hadTurn && !waits(host, now, 0);
   }
 
   /** Counts some of the tasks that an earlier master left. Called about once a second. */
@@ -227,8 +258,10 @@ export class TaskQueues {
     }
   }
 
-  /** Reads in hosts while there is room. Returns true if there may be more of them. */
-  unpark(): boolean {
+  /** Reads in hosts while there is room. `slots`: how many fetches the slaves can have under way.
+   *  Returns true if there may be more of them. */
+  unpark(slots: number): boolean {
+    this.#look(Math.max(this.#dueMin, duePerSlot * slots));
     const until = clockMs() + readMsMax;
     for (let reads = 0; reads < unparkReads && clockMs() < until; ) {
       const crawls = [...this.#rounds.keys()].filter((crawl) => this.#hasRoomFor(crawl));
@@ -240,6 +273,21 @@ export class TaskQueues {
       }
     }
     return true;
+  }
+
+  /** Looks at how many hosts may be asked: now and then, since it looks at each, and when none may.
+   *  Hosts that failed do not count: thousands of them may wait for a few that are tried again. */
+  #look(dueMax: number): void {
+    const [now, politeness] = [clockMs(), this.#politeness];
+    const isHungry = !counted.some((line) => politeness.has(line, now));
+    if (now - this.#lookedAt < lookMs && !isHungry) return;
+    this.#lookedAt = now;
+    const { size } = this.#places;
+    const count = (among: readonly Line[]) =>
+      size < this.#dueMin ? size : politeness.countDue(now, among, dueMax);
+    const answering = count(['timed', 'free']);
+    this.#isSated = answering >= dueMax;
+    this.#dueRoom = dueMax - Math.max(answering, count(['fresh']));
   }
 
   /** Re-evaluates all hosts of a crawl, whose tasks may now be handed out, or not. */
@@ -274,7 +322,9 @@ export class TaskQueues {
   }
 
   #hasRoomFor({ isRunning, queues }: Crawl): boolean {
-    return isRunning && (this.#places.size < this.#queuesMax || queues.size < this.#queuesMin);
+    if (!isRunning || queues.size < this.#queuesMin) return isRunning;
+    if (this.#places.size >= this.#queuesMax) return false;
+    return this.#dueRoom > 0 || queues.size < this.#dueMin;
   }
 
   /** Returns the first row of the next host with tasks; undefined at the end of a round. */
@@ -307,6 +357,7 @@ export class TaskQueues {
     const [rows, budget] = [this.rows, this.#budget];
     const queue = new TaskQueue({ crawl: crawl.id, host: hash, rows, empty, budget });
     const made = { crawl, host, queue };
+    this.#dueRoom--;
     if (!queue.isCounted) this.#uncounted.add(queue);
     crawl.queues.set(mapKey(hash), made);
     this.#places.add(made);
@@ -343,11 +394,11 @@ function treatmentOf(crawl: Crawl, url: URL): Pick<HostClient, 'manners' | 'leav
   };
 }
 
-/** Returns true if no task of the host can start soon, and none is under way. */
-function mustWait(host: Host, now: number): boolean {
+/** Returns true if no task of the host can start within `ms`, and none is under way. */
+function waits(host: Host, now: number, ms: number): boolean {
   if (host.inFlight > 0 || host.isUnplaced) return false;
   const dueAt = Math.max(workDueAt(host, now) ?? Number.POSITIVE_INFINITY, host.group.nextAt);
-  return dueAt > now + waitMs;
+  return dueAt > now + ms;
 }
 
 function mapKey(hash: Buffer): string {

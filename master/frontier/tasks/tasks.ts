@@ -10,6 +10,7 @@
  * `#loadedTo` at the end, all of them are.
  */
 
+import { clockMs } from '../../machine/clock.ts';
 import { Heap } from '../../machine/heap.ts';
 import { decodeTask, type TaskRecord } from '../../store/records.ts';
 import type { Row } from '../../store/store.ts';
@@ -74,6 +75,8 @@ export class TaskBudget {
 export class TaskQueue implements TaskHome {
   readonly crawl: number;
   readonly host: Buffer;
+  /** When it came into memory. */
+  readonly since = clockMs();
   readonly #rows: TaskRows;
   readonly #budget: TaskBudget;
   readonly #ready = new Heap<Task>(isNext);
