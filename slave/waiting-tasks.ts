@@ -37,6 +37,13 @@ export class WaitingTasks {
     return all;
   }
 
+  /** Takes those of these leases: the master wants them back. */
+  recall(leases: ReadonlySet<number>): TaskPush[] {
+    const recalled = this.#tasks.filter(({ lease }) => leases.has(lease));
+    this.cancel(leases);
+    return recalled;
+  }
+
   cancel(leases: ReadonlySet<number>): void {
     this.#tasks = this.#tasks.filter(({ lease }) => !leases.has(lease));
   }

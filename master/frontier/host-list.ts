@@ -108,7 +108,8 @@ export class HostList {
     const host = politeness.known(key);
     if (host === undefined) return;
     host.setting = settings.of(key);
-    host.group.agreeAnew();
+    politeness.agreeAnew(host.group, clockMs());
+    dispatcher.recallHasty();
     // Tasks that wait in a slave would still be fetched.
     if (host.setting?.blocked) dispatcher.takeBack((one) => one.host === host);
     politeness.wake(host, clockMs());

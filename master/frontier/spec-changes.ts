@@ -110,6 +110,7 @@ export class SpecChanges {
     if (wider.length > 0) crawl.filter.unsettle();
     if (longerMs > 0) dispatcher.prolong(crawl.id, longerMs);
     crawls.queues.respec(crawl);
+    dispatcher.recallHasty();
   }
 
   /** @throws CommandError E_BAD_REQUEST an output that is new cannot be written */

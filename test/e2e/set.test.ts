@@ -216,3 +216,24 @@ test('set: what cannot be is one line that says why', { timeout }, async (t) => 
   const same = await cluster.ask('set', 'default', '--attempts', '4', '--order', 'bfs');
   assert.equal(same, 'crawl default has these options already\n');
 });
+
+for (const change of ['set', 'host'] as const) {
+  test(`${change}: a delay where there was none holds back what waits in the slaves`, {
+    timeout,
+  }, async (t) => {
+    const site = await siteFor(t, siteOf(numbered(60)), { delayMs: 300 });
+    const cluster = new Cluster(t);
+    const master = await cluster.master([site.url, '--delay', '0']);
+    cluster.slave(['--slots', '4']);
+    await site.requested(20);
+    const { host } = new URL(site.url);
+    await cluster.ask(change, change === 'set' ? 'default' : host, '--delay', '2000');
+    const [at, asked] = [performance.now(), site.log.length];
+    // One may be about to leave.
+    await site.requested(asked + 2);
+    assert.ok(performance.now() - at >= 1_900, `after ${performance.now() - at} ms`);
+    await cluster.ask(change, change === 'set' ? 'default' : host, '--delay', '0');
+    await master.said(/crawl default is done.* 61 pages/);
+    assert.equal(site.log.filter(({ path }) => path !== '/robots.txt').length, 61);
+  });
+}

@@ -271,6 +271,17 @@ export class Dispatcher {
     this.#parkedRequests.takeBack(isWanted, clockMs());
   }
 
+  /** Wants back what waits in slaves to be asked at once, of hosts that have a delay by now. */
+  recallHasty(): void {
+    const hasty = new Map<LeaseHolder, Lease[]>();
+    for (const lease of this.#leases) {
+      if (lease.timing !== 'free' || !lease.group?.delayMs) continue;
+      const list = hasty.get(lease.holder) ?? [];
+      hasty.set(lease.holder, [...list, lease]);
+    }
+    for (const [holder, leases] of hasty) holder.recall?.(leases);
+  }
+
   /** Gives no more leases; present ones may end normally. */
   drain(): void {
     this.#state = 'draining';

@@ -141,18 +141,22 @@ export class Politeness {
       hosts.push(host);
     }
     // Once a group: it may have thousands of hosts.
-    for (const group of new Set(hosts.map(({ group }) => group))) group.agreeAnew();
+    for (const group of new Set(hosts.map(({ group }) => group))) this.agreeAnew(group, now);
     for (const host of hosts) this.wake(host, now);
   }
 
   /** The host's robots.txt is known. */
   learned(host: Host, now: number): void {
-    const { group } = host;
+    this.agreeAnew(host.group, now);
+    this.wake(host, now);
+  }
+
+  /** What the crawls of a group agree on has changed. */
+  agreeAnew(group: Group, now: number): void {
     const hadDelay = group.delayMs > 0;
     group.agreeAnew();
-    // Without one nobody said when the request of the file left; it was before now.
+    // Without one nobody said when the last request left; it was before now.
     if (!hadDelay && group.delayMs > 0) group.lastAt = Math.max(group.lastAt, now);
-    this.wake(host, now);
   }
 
   /** The crawl has no more tasks on this host. */
