@@ -243,25 +243,59 @@ hostsTest(
   { queuesMax: 1_000, tasksMax: 1_000, dueMin: 3 },
 );
 
+/** Reports a page a second until every host was met. */
+async function meetAll(world: World, slave: FakeSlave, count: number): Promise<void> {
+  const met = new Set<string>();
+  let pages = 0;
+  for (; met.size < count && pages < 1_000; pages++) {
+    const [lease] = slave.leases;
+    met.add(new URL(lease?.task.url ?? '').host);
+    await world.done(world.report(slave, lease));
+    await world.advance(1_000);
+  }
+  assert.equal(met.size, count, `${met.size} hosts after ${pages} pages`);
+}
+
+function largeHosts(count: number, name?: string): string[] {
+  return hosts(count, name).flatMap((url) => Array.from({ length: 400 }, (_, i) => `${url}${i}`));
+}
+
 hostsTest(
   'large hosts take turns: the first page of each does not wait for the last of others',
   async (world) => {
     const slave = world.slave('slave', 1);
-    const count = 12;
-    await world.seed(
-      hosts(count).flatMap((url) => Array.from({ length: 400 }, (_, page) => `${url}${page}`)),
-      any,
-    );
-    const met = new Set<string>();
-    let pages = 0;
-    for (; met.size < count && pages < 1_000; pages++) {
-      const [lease] = slave.leases;
-      met.add(new URL(lease?.task.url ?? '').host);
-      await world.done(world.report(slave, lease));
+    await world.seed(largeHosts(12), any);
+    await meetAll(world, slave, 12);
+    assert.ok(world.rooms.crawls.queues.count <= 6, `${world.rooms.crawls.queues.count} in memory`);
+  },
+  { queuesMax: 1_000, tasksMax: 1_000, dueMin: 3 },
+);
+
+hostsTest(
+  'they do with more slots than there is memory for hosts',
+  async (world) => {
+    const slave = world.slave('slave', 1, 1_000);
+    await world.seed(largeHosts(24), any);
+    await meetAll(world, slave, 24);
+  },
+  { queuesMax: 8, tasksMax: 1_000, dueMin: 3 },
+);
+
+hostsTest(
+  'a crawl of which no host is parked keeps its hosts while those of others take turns',
+  async (world) => {
+    const slave = world.slave('slave', 1);
+    await world.seed(largeHosts(2, 'small'), any, 'small');
+    await world.seed(largeHosts(12), any, 'large');
+    const queues = () => [...world.crawl('small').queues.values()].map(({ queue }) => queue);
+    const before = queues();
+    assert.equal(before.length, 2);
+    for (let second = 0; second < 100; second++) {
+      await world.done(world.report(slave, [...slave.leases][0]));
       await world.advance(1_000);
     }
-    assert.equal(met.size, count, `${met.size} hosts after ${pages} pages`);
-    assert.ok(world.rooms.crawls.queues.count <= 6, `${world.rooms.crawls.queues.count} in memory`);
+    assert.ok(world.rooms.crawls.queues.hasParked);
+    assert.ok(before.every((queue) => queues().includes(queue)));
   },
   { queuesMax: 1_000, tasksMax: 1_000, dueMin: 3 },
 );

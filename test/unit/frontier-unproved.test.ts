@@ -201,3 +201,47 @@ worldTest(
   },
   { hosts: 'unproved', dueMin: 3 },
 );
+
+worldTest(
+  'a host that does not answer is found dead, though others take turns',
+  async (world) => {
+    const slave = new FakeSlave('slave', 4, 2);
+    slave.trials = 2;
+    world.frontier.give(slave);
+    const once = { scope: 'any', maxDepth: 0 } as const;
+    const pagesOf = (host: string, count: number) =>
+      Array.from({ length: count }, (_, i) => `http://${host}.example/${i}`);
+    await world.seed(
+      [0, 1, 2, 3, 4, 5].flatMap((i) => pagesOf(`early${i}`, 100)),
+      once,
+    );
+    for (let i = 0; i < 12; i++) await world.page(slave, slave.urls[0] ?? '');
+    await world.seed(pagesOf('dead', 60), once);
+    const late = Array.from({ length: 50 }, (_, i) => `late${i}`);
+    await world.seed(
+      late.flatMap((host) => pagesOf(host, 100)),
+      once,
+    );
+    const isDead = (url: string) => url.startsWith('http://dead.');
+    const begun = new Map<string, number>();
+    let sleeps = 0;
+    let timeouts = 0;
+    for (let second = 0; second < 400 && sleeps === 0; second++) {
+      await world.advance(1_000);
+      for (const url of slave.urls.filter(isDead)) {
+        const since = begun.get(url) ?? second;
+        begun.set(url, since);
+        if (second - since < 20) continue;
+        begun.delete(url);
+        timeouts++;
+        await unanswered(world, slave, url);
+      }
+      const url = slave.urls.find((one) => !isDead(one));
+      if (url !== undefined) await world.page(slave, url);
+      sleeps = world.rooms.politeness.known('http://dead.example')?.breaker.record.sleeps ?? 0;
+    }
+    assert.ok(world.rooms.crawls.queues.hasParked, 'others are parked');
+    assert.ok(sleeps > 0, `it is tried as if it were new after ${timeouts} time-outs`);
+  },
+  { hosts: 'unproved', dueMin: 3 },
+);

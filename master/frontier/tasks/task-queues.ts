@@ -241,11 +241,14 @@ export class TaskQueues {
   }
 
   /** True: others may have the room of this host. One that waits keeps it unless memory is full; so
-   *  does any as long as few that answer may be asked. */
-  #isOver({ host, queue: { since } }: Place, isFull: boolean, now: number): boolean {
+   *  does any as long as few that answer may be asked, and one that does not answer, whose failures
+   *  in a row only memory knows. */
+  #isOver({ crawl, host, queue }: Place, isFull: boolean, now: number): boolean {
     if (isFull && waits(host, now, waitMs)) return true;
-    const hadTurn = now - since >= turnMs && host.group.lastAt >= since;
-    return this.#isSated && hadTurn && !waits(host, now, 0);
+    const hadTurn = queue.wasLeased && now - queue.since >= turnMs;
+    if (!this.#isSated || !hadTurn || !host.breaker.isProved) return false;
+    // A crawl that has all its hosts in memory would only read it in again.
+    return this.#rounds.has(crawl) && !waits(host, now, 0);
   }
 
   /** Counts some of the tasks that an earlier master left. Called about once a second. */
@@ -286,7 +289,8 @@ export class TaskQueues {
     const count = (among: readonly Line[]) =>
       size < this.#dueMin ? size : politeness.countDue(now, among, dueMax);
     const answering = count(['timed', 'free']);
-    this.#isSated = answering >= dueMax;
+    // With very many slots memory may be full before so many are due.
+    this.#isSated = answering >= Math.max(this.#dueMin, Math.min(dueMax, this.#queuesMax / 2));
     this.#dueRoom = dueMax - Math.max(answering, count(['fresh']));
   }
 

@@ -77,6 +77,8 @@ export class TaskQueue implements TaskHome {
   readonly host: Buffer;
   /** When it came into memory. */
   readonly since = clockMs();
+  /** A task of it was handed out. */
+  wasLeased = false;
   readonly #rows: TaskRows;
   readonly #budget: TaskBudget;
   readonly #ready = new Heap<Task>(isNext);
@@ -174,6 +176,7 @@ export class TaskQueue implements TaskHome {
   lease(task: Task): void {
     this.#ready.remove(task);
     task.state = 'leased';
+    this.wasLeased = true;
   }
 
   release(task: Task, record: TaskRecord): void {
