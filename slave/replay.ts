@@ -47,9 +47,8 @@ export class Replay {
     const none = { isPage: false, isNoindex: false, finalUrl };
     const hop = await hopOf(answer, kind.plan, spec);
     if (hop.kind !== 'body' || !isPageStatus(hop.status)) return none;
-    // An answer that took too long was no page.
     const isShort = hop.incomplete === true;
-    if (isShort && (end === 'time' || end === 'unspecified')) return none;
+    if (isShort && end === 'unspecified') return none;
     const { body, headers, kind: _, ...told } = hop;
     const fetched: Fetched<unknown> = {
       kind: 'body',

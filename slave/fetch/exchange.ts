@@ -6,6 +6,9 @@
  * waiting ─headers─▶ reading (─end─▶ ending) | draining ─end, limit, error, deadline─▶ settled
  *      └──────────────error, deadline, cancel──────────────────────────────▶ settled
  *
+ * At the last attempt a body that is cut off, or has not ended by the deadline, counts as far as it
+ * came.
+ *
  * With a record for the archive, an answer whose body is not yet whole there is `recording` before
  * it is settled: the rest is read for the record alone.
  */
@@ -33,7 +36,7 @@ export type Answer = {
   type?: string;
   bytes: number;
   directives?: RobotsDirective[];
-  /** The connection ended before the body did. */
+  /** The connection, or the time of the fetch, ended before the body did. */
   incomplete?: true;
 } & Validators;
 export type Hop<Body> =
@@ -50,6 +53,7 @@ const drainBytesMax = 64 << 10;
 const shortBody: Failure = {
   error: { kind: 'protocol', message: 'body shorter than its content-length' },
 };
+const tooSlow: Failure = { error: { kind: 'timeout', message: 'took too long' } };
 // One object for all: its stack is not used, and a new one costs microseconds.
 const unwanted = new Error('no longer wanted');
 
@@ -61,7 +65,7 @@ type ExchangeOptions<Body> = {
   /** Takes a Set-Cookie header, of any answer. */
   takeCookie(header: string): void;
   settle(hop: Hop<Body>): void;
-  /** A cut body is kept. */
+  /** A body that does not end is kept as far as it came. */
   keepsIncomplete?: boolean | undefined;
   /** The request leaves. */
   onStart?: (() => void) | undefined;
@@ -87,8 +91,8 @@ export class Exchange<Body> {
   #inflater: Inflater | undefined;
   /** Content-Length, if present. */
   #length: string | undefined;
-  /** The reason why the body is not complete. */
-  #cutOff: unknown;
+  /** What it would have failed with: the body is not complete, and is kept. */
+  #cutOff: Failure | undefined;
   /** Known while recording. */
   #settled: Hop<Body> | undefined;
 
@@ -180,9 +184,9 @@ export class Exchange<Body> {
   onResponseError(_controller: Controller, error: Error): void {
     this.#controller = undefined;
     this.#options.record?.ended('disconnect');
+    if (this.#cutOff !== undefined) return;
     if (this.#state !== 'reading' || !isCutOff(error)) this.fail(error);
-    else if (this.#options.keepsIncomplete) this.#endCutOff(error);
-    else this.#failCutOff(error);
+    else this.#cut(this.#cutOffFailure(error));
   }
 
   /** The deadline has passed. */
@@ -190,7 +194,13 @@ export class Exchange<Body> {
     this.#options.record?.ended('time');
     if (this.#state === 'recording') this.#settleRecorded();
     else if (this.#state === 'draining') this.#settleAnswer();
-    else this.#settle({ kind: 'failed', error: { kind: 'timeout', message: 'took too long' } });
+    else if (this.#state === 'reading' && this.#controller !== undefined) {
+      // Its error, if the abort makes one, comes after the cut.
+      const controller = this.#controller;
+      this.#controller = undefined;
+      this.#cut(tooSlow);
+      controller.abort(unwanted);
+    } else this.#settle({ kind: 'failed', ...tooSlow });
   }
 
   /** Cancels the request; `settle` is not called. */
@@ -205,17 +215,21 @@ export class Exchange<Body> {
     else this.#settle({ kind: 'failed', ...failureOf(error, this.#state !== 'waiting') });
   }
 
-  /** The received part of the body counts as the whole. */
-  #endCutOff(error: unknown): void {
-    this.#cutOff = error;
+  /** No more of the body comes. If it is kept, the received part counts as the whole. */
+  #cut(failure: Failure): void {
+    if (!this.#options.keepsIncomplete) {
+      this.#settle({ kind: 'failed', ...failure });
+      return;
+    }
+    this.#cutOff = failure;
     if (this.#inflater === undefined) this.#settleBody();
     else this.#inflater.end();
   }
 
-  #failCutOff(error: unknown): void {
+  #cutOffFailure(error: unknown): Failure {
     const failure = failureOf(error, true);
     const isShort = this.#length !== undefined && failure.error.message === 'connection closed';
-    this.#settle({ kind: 'failed', ...(isShort ? shortBody : failure) });
+    return isShort ? shortBody : failure;
   }
 
   #read(headers: Headers): void {
@@ -259,7 +273,7 @@ export class Exchange<Body> {
   #settleBody(): void {
     if (this.#state !== 'reading' || this.#reader === undefined) return;
     if (this.#cutOff !== undefined && this.#reader.bytes === 0) {
-      this.#failCutOff(this.#cutOff);
+      this.#settle({ kind: 'failed', ...this.#cutOff });
       return;
     }
     const body = this.#reader.end();

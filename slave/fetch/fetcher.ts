@@ -71,7 +71,7 @@ export type FetchContext = {
   readonly follow?: Follow | undefined;
   /** What is sent; default: a GET. */
   readonly request?: TaskRequest | undefined;
-  /** There is no further attempt: the part of a cut body is kept. */
+  /** There is no further attempt: the part of a body that came is kept. */
   readonly last?: boolean | undefined;
   /** Which attempt it is, from 1. */
   readonly attempt?: number | undefined;

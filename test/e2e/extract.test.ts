@@ -64,7 +64,7 @@ function answers(): (request: IncomingMessage, response: ServerResponse) => void
             'noindex-shelf',
             'no',
           ],
-          ...['odd-shelf', 'file.pdf', 'untyped-shelf', 'chunks-shelf'],
+          ...['odd-shelf', 'file.pdf', 'untyped-shelf', 'chunks-shelf', 'stalled-shelf'],
         ];
         return send(200, html, paths.map((path) => `<a href="/${path}">x</a>`).join(''));
       }
@@ -105,6 +105,9 @@ function answers(): (request: IncomingMessage, response: ServerResponse) => void
         response.writeHead(200, { ...html, 'x-place': 'here' });
         response.write(shelf('chunk', 1));
         return void response.end(shelf('more', 1));
+      case '/stalled-shelf':
+        // Its end never comes: the part counts at the last attempt.
+        return void response.writeHead(200, html).write(shelf('stalled', 1));
       case '/file.pdf':
         return send(200, { 'content-type': 'application/pdf' }, Buffer.alloc(100_000, 1));
       case '/shelf-1':
@@ -140,7 +143,8 @@ describe('extract', { concurrency: 1 }, () => {
       answers(),
       (url) => `crawl: shop
 delay: 0
-attempts: 3
+attempts: 2
+fetch-timeout: 2000
 obey: noindex
 seeds: ["${url}/", {url: "${url}/search", method: POST, form: {q: x}}]
 ${rules}`,
@@ -148,6 +152,7 @@ ${rules}`,
     const live = rowsOf(cluster, 'shop', 'items');
     assert.ok(live.length > 60, `${live.length}`);
     assert.ok(live.some((line) => line.includes('found by POST')));
+    assert.ok(live.some((line) => line.includes('stalled')));
     assert.ok(live.some((line) => line.includes('中文')));
     for (const [as, processes] of [
       ['one', '1'],

@@ -260,6 +260,55 @@ test('odd answers: a body that is cut off fails, and is kept at the last attempt
   assert.equal(file.ok, false);
 });
 
+test('odd answers: a body that stalls fails, but its part is kept at the last attempt', async (t) => {
+  const host = await OddHost.start(t);
+  const brief = { timeoutMs: 400 };
+  const length = 'Content-Length: 9999\r\n';
+  const zipped = gzipSync(page + '<p>'.repeat(2_000));
+  const zip = Buffer.from(`${head}Content-Encoding: gzip\r\n${length}\r\n`);
+  const forms: [string, string | Buffer][] = [
+    ['length', `${head}ETag: "a"\r\n${length}\r\n${page}`],
+    ['chunks', `${head}Transfer-Encoding: chunked\r\n\r\n22\r\n${page}\r\n99\r\n<p>`],
+    ['by undici', `${head}X-A: a \r\n${length}\r\n${page}`],
+    ['odd', `${head.replace('\r', '')}${length}\r\n${page}`],
+    ['gzip', Buffer.concat([zip, zipped.subarray(0, -12)])],
+    ['untyped', `HTTP/1.1 200 OK\r\n${length}\r\n<html>${page}`],
+  ];
+  const stall = (answer: string | Buffer, path = '/') => {
+    host.answer(path, (socket) => socket.write(answer));
+    return host.url + path.slice(1);
+  };
+  const keeps = async ([name, answer]: (typeof forms)[number], index: number) => {
+    const url = stall(answer, `/${index}`);
+    const { error } = failure(await get(fetcherFor(t), url, {}, brief));
+    assert.deepEqual(error, { kind: 'timeout', message: 'took too long' }, name);
+    const recording = new Recording(1 << 20);
+    const kept = await get(fetcherFor(t), url, { last: true, recording }, brief);
+    assert.equal(linksOf(kept), `${host.url}next`, name);
+    assert.ok(kept.ok && kept.result.incomplete === true && kept.result.etag === undefined, name);
+    assert.equal(recording.exchanges.at(-1)?.end, 'time', name);
+  };
+  await Promise.all(forms.map(keeps));
+  // One that comes too slowly is no other case.
+  host.answer('/', (socket) => {
+    socket.write(`${head}\r\n${page}`);
+    const drip = setInterval(() => socket.write('<p>'), 20);
+    socket.on('close', () => clearInterval(drip));
+  });
+  const slow = await get(fetcherFor(t), host.url, { last: true }, brief);
+  assert.ok(slow.ok && slow.result.incomplete === true && slow.result.bytes > page.length);
+  // Without a byte of the page there is nothing to keep, nor of a robots.txt.
+  for (const nothing of ['', `${head}${length}`, `${head}${length}\r\n`]) {
+    stall(nothing);
+    const { error } = failure(await get(fetcherFor(t), host.url, { last: true }, brief));
+    assert.equal(error.kind, 'timeout', nothing);
+  }
+  const robots = stall(`HTTP/1.1 200 OK\r\n${length}\r\nUser-agent: *`, '/robots.txt');
+  const last = { open: true, last: true };
+  const file = await fetcherFor(t).fetchRobots(robots, { ...spec, ...brief }, never, last);
+  assert.equal(file.ok, false);
+});
+
 // Answers that undici reads, and those that we read.
 for (const who of ['X-A: a \r\n', '']) {
   const title = `odd answers: a kept connection that its host closes costs no attempt: ${who.trim() || 'plain'}`;
