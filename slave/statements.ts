@@ -90,7 +90,7 @@ export function archiveWith(
 /** The task is given back. */
 export function ofFailure({ task, lease }: Held, failed: FailedOutcome): Statement {
   const { error, retryAfterMs, isPutOff, isFinal } = failed;
-  const more = { ...(retryAfterMs ? { retryAfterMs } : {}), ...(isFinal ? { final: true } : {}) };
-  const why = isPutOff ? {} : { error, ...more };
-  return statement('task.release', { task, lease, ...why }, 0);
+  const wait = retryAfterMs ? { retryAfterMs } : {};
+  const why = isPutOff ? {} : { error, ...(isFinal ? { final: true } : {}) };
+  return statement('task.release', { task, lease, ...why, ...wait }, 0);
 }

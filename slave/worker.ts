@@ -78,6 +78,7 @@ const unknownKind = {
   ok: false,
   error: { kind: 'protocol', message: 'not known to this slave' },
 } as const;
+const unable = { ...unknownKind, isPutOff: true } as const;
 
 export class Worker {
   readonly #options: WorkerOptions;
@@ -341,8 +342,10 @@ export class Worker {
       this.#outbox.tell(ofFailure(task, unknownKind));
       return false;
     }
-    if (isRendered && this.#browsers?.isAble !== true) {
-      this.#outbox.tell(ofFailure(task, { ...unknownKind, isPutOff: true }));
+    const isUnable = isRendered && this.#browsers?.isAble !== true;
+    const putOff = isUnable ? unable : kind.putOff?.(crawl.spec);
+    if (putOff !== undefined) {
+      this.#outbox.tell(ofFailure(task, putOff));
       return false;
     }
     const abort = this.#spareAborts.pop() ?? new AbortController();
@@ -404,7 +407,8 @@ export class Worker {
         return kind.outcome(await this.#fetcher.fetch(kind.plan, task.url, spec, signal, context));
       }, signal);
       turns.tell();
-      const completed = fetched.ok ? await kind.complete?.(fetched, spec) : undefined;
+      const { log } = this.#options;
+      const completed = fetched.ok ? await kind.complete?.(fetched, spec, log) : undefined;
       signal.throwIfAborted();
       const outcome = completed ?? fetched;
       this.#fetchLog?.ended(task, outcome, performance.now() - begunAt);

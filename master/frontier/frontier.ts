@@ -185,9 +185,9 @@ export class Frontier {
   }
 
   /** Takes a task back: unfetched, so that it waits again, or failed, so that it is retried later
-   *  or buried. Unfetched tasks go back at once. */
-  async release(claim: Claim, failed?: FailedFetch): Promise<Verdict> {
+   *  or buried. Unfetched tasks go back at once, and wait for `waitMs`. */
+  async release(claim: Claim, failed?: FailedFetch, waitMs = 0): Promise<Verdict> {
     if (failed !== undefined) return await this.#rooms.reports.fail(claim, failed);
-    return this.#rooms.dispatcher.release(claim) ? 'done' : 'stale';
+    return this.#rooms.dispatcher.release(claim, waitMs) ? 'done' : 'stale';
   }
 }

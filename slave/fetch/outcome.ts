@@ -15,8 +15,8 @@ import { MalformedError } from './response-head.ts';
 export type FetchOutcome =
   | { ok: true; result: Result; images: Image[]; links: Uint8Array }
   | FailedOutcome;
-/** `isPutOff`: a redirect cannot be followed for a while, which is not a failure. `isFinal`: no
- *  further attempt can help. */
+/** `isPutOff`: it cannot be done for a while, which is not a failure: the host must not be asked, or
+ *  the slave is at fault. `isFinal`: no further attempt can help. */
 export type FailedOutcome = {
   ok: false;
   error: FetchErrorBody;

@@ -1,14 +1,66 @@
 /**
  * A folder that all slaves share (`--images-to`): an image is written there by the slave that has
- * it, under its content, and travels no further. Source: docs/download.md.
+ * it, under its content, and travels no further. While this slave cannot write to it, the images of
+ * that folder go back to the master, and every few seconds one of them finds out:
+ *
+ *     writable --write failed--> away --some seconds--> tried by one --written--> writable
+ *                                  ^                         |
+ *                                  +------ write failed -----+
+ *
+ * Source: docs/download.md.
  */
 import { randomBytes } from 'node:crypto';
 import { mkdir, open, rename, rm, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import { messageOf } from '../../shared/errors.ts';
+import type { Logger } from '../../shared/log.ts';
 import { syncFolder } from '../../shared/sync-folder.ts';
 
+/** How long images wait for a folder that cannot be written. */
+const againMs = 10_000;
+
+export class SharedFolders {
+  /** Those that cannot be written, and when each is tried again. */
+  readonly #away = new Map<string, { readonly againAt: number; readonly isTried: boolean }>();
+
+  /** How long what is for this folder has to wait, in ms; 0: it may go on. */
+  waitMs(folder: string, now = performance.now()): number {
+    const { againAt } = this.#away.get(folder) ?? {};
+    if (againAt === undefined) return 0;
+    if (againAt > now) return againAt - now;
+    // One finds out, while the others wait: each costs its host a request.
+    this.#away.set(folder, { againAt: now + againMs, isTried: true });
+    return 0;
+  }
+
+  /** Writes these files. Returns how long to wait before it is tried again, in ms; 0: written. The
+   *  operator hears once of a folder that cannot be written, and once of its return. */
+  async keep(
+    folder: string,
+    files: readonly (readonly [name: string, bytes: Uint8Array])[],
+    log: Pick<Logger, 'warn' | 'info'>,
+  ): Promise<number> {
+    try {
+      for (const [name, bytes] of files) await keepIn(folder, name, bytes);
+    } catch (error) {
+      if (!this.#away.has(folder)) {
+        const why = `cannot write to --images-to ${folder}: ${messageOf(error)}`;
+        log.warn(`${why}; its images wait and none is lost: mend that, and they go on`);
+      }
+      this.#away.set(folder, { againAt: performance.now() + againMs, isTried: false });
+      return againMs;
+    }
+    // On a full disk small ones fit for a while: what was under way proves nothing.
+    if (this.#away.get(folder)?.isTried === true) {
+      this.#away.delete(folder);
+      log.info(`can write to --images-to ${folder} again`);
+    }
+    return 0;
+  }
+}
+
 /** Writes a file durably, unless it is there in its length. @throws the error of the system */
-export async function keepIn(folder: string, name: string, bytes: Uint8Array): Promise<void> {
+async function keepIn(folder: string, name: string, bytes: Uint8Array): Promise<void> {
   const path = join(folder, name);
   const found = await stat(path).catch(() => undefined);
   if (found?.isFile() && found.size === bytes.length) return;

@@ -2,7 +2,6 @@
  * An image of a crawl that downloads them: looked at, hashed, and decoded where that is wanted. Its
  * bytes go to the master only if nobody has them. Source: PROTOCOL.md [T-110] to [T-114].
  */
-import { messageOf } from '../../shared/errors.ts';
 import { packValue } from '../../shared/frame.ts';
 import { type ImageFacts, imagePath, thumbnailPath } from '../../shared/images.ts';
 import { isPageStatus } from '../../shared/protocol.ts';
@@ -11,7 +10,7 @@ import { outcomeOf } from '../fetch/fetched.ts';
 import type { FailedOutcome } from '../fetch/outcome.ts';
 import { rightsOf } from '../images/metadata.ts';
 import type { Pixels } from '../images/pixels.ts';
-import { keepIn } from '../images/shared-folder.ts';
+import { SharedFolders } from '../images/shared-folder.ts';
 import { imageStatement } from '../statements.ts';
 import { type ImageBody, ImageReader } from './image-body.ts';
 import type { Kind } from './kind.ts';
@@ -27,7 +26,11 @@ type ImageFound = {
 
 /** `pixels`: undefined: nothing is decoded. */
 export function imageKind(pixels: Pixels | undefined): Kind<ImageBody, ImageFound> {
+  const folders = new SharedFolders();
   return {
+    putOff: ({ imagesTo }) =>
+      imagesTo === undefined ? undefined : putOff(folders.waitMs(imagesTo)),
+
     plan: {
       accept:
         'image/avif,image/webp,image/png,image/jpeg,image/gif,image/svg+xml,image/*;q=0.8,*/*;q=0.5',
@@ -54,7 +57,7 @@ export function imageKind(pixels: Pixels | undefined): Kind<ImageBody, ImageFoun
       return outcome.ok ? { ok: true, result: outcome.result } : outcome;
     },
 
-    async complete({ ok, result, body }, { download, imagesTo }) {
+    async complete({ ok, result, body }, { download, imagesTo }, log) {
       if (body === undefined) return { ok, result };
       const { look, excluded, bytes, sha256 } = body;
       const { type, ...size } = look;
@@ -72,8 +75,8 @@ export function imageKind(pixels: Pixels | undefined): Kind<ImageBody, ImageFoun
       const seen = await looks?.look(type, bytes, size, thumbnails);
       const facts = { ...head, sha256, ...rightsOf(type, bytes), ...seen };
       if (imagesTo === undefined) return { ok, result, facts, content: bytes };
-      const failed = await keepShared(imagesTo, facts, bytes);
-      return failed ?? { ok, result, facts };
+      const waitMs = await folders.keep(imagesTo, filesOf(facts, bytes), log);
+      return putOff(waitMs) ?? { ok, result, facts };
     },
 
     statements: (held, { result, facts, content }) => [
@@ -86,20 +89,18 @@ function sizeOf({ width, height }: Pick<ImageFacts, 'width' | 'height'>) {
   return { ...(width !== undefined && { width }), ...(height !== undefined && { height }) };
 }
 
-/** The folder may be away for a while, so it is tried again. */
-async function keepShared(
-  folder: string,
-  { sha256, type, thumbnail }: ImageFacts,
-  bytes: Buffer,
-): Promise<FailedOutcome | undefined> {
-  if (sha256 === undefined || type === undefined) return undefined;
+/** What is written to a shared folder. */
+function filesOf({ sha256, type, thumbnail }: ImageFacts, bytes: Buffer) {
+  if (sha256 === undefined || type === undefined) return [];
   const name = Buffer.from(sha256).toString('hex');
-  try {
-    await keepIn(folder, imagePath(name, type), bytes);
-    if (thumbnail !== undefined) await keepIn(folder, thumbnailPath(name), thumbnail);
-    return undefined;
-  } catch (error) {
-    const message = `the slave cannot write to --images-to: ${messageOf(error)}`.slice(0, 512);
-    return { ok: false, error: { kind: 'protocol', message } };
-  }
+  const files: [name: string, bytes: Uint8Array][] = [[imagePath(name, type), bytes]];
+  if (thumbnail !== undefined) files.push([thumbnailPath(name), thumbnail]);
+  return files;
+}
+
+/** It is no fault of the image, so no attempt is counted. */
+function putOff(waitMs: number): FailedOutcome | undefined {
+  if (waitMs === 0) return undefined;
+  const error = { kind: 'protocol', message: 'the slave cannot write to --images-to' } as const;
+  return { ok: false, error, isPutOff: true, retryAfterMs: Math.ceil(waitMs) };
 }

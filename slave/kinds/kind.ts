@@ -4,6 +4,7 @@
  */
 
 import type { FetchSpec } from '../../shared/crawl.ts';
+import type { Logger } from '../../shared/log.ts';
 import type { PageInput } from '../../shared/rule-results.ts';
 import type { WebDocument } from '../browser/page-traffic.ts';
 import type { RenderedPage } from '../browser/rendering.ts';
@@ -29,13 +30,15 @@ export type Kind<Body = unknown, Found extends { readonly ok: true } = { readonl
   /** Its identity logs in first, if the crawl has a login. */
   readonly needsLogin?: true;
   readonly plan: FetchPlan<Body>;
+  /** Returns why the slave cannot do a task of that crawl now; undefined: it can. */
+  putOff?(spec: FetchSpec): FailedOutcome | undefined;
   /** Returns the outcome of a fetch by this plan: an answer, or a failure that releases the
    *  task. */
   outcome(fetched: Fetched<Body>): Found | FailedOutcome;
   /** Returns what rules are to be evaluated on; undefined: no rule selects the page. */
   rulePage?(found: Found): RulePage | undefined;
   /** What is done with an answer before it is told, after its fetch: an image is decoded. */
-  complete?(found: Found, spec: FetchSpec): Promise<Found | FailedOutcome>;
+  complete?(found: Found, spec: FetchSpec, log: Logger): Promise<Found | FailedOutcome>;
   /** Returns the document that a browser is to show; undefined: none. */
   webDocument?(found: Found): WebDocument | undefined;
   /** Is nothing found in it without a browser? `made`: what rules made of it. */

@@ -162,6 +162,45 @@ test('images: those that were taken away are there again where they are wanted',
   assert.equal(linesOf(folder).length, 4);
 });
 
+test('images: with --images-to a folder that cannot be written costs no image, and pages go on', {
+  timeout,
+}, async (t) => {
+  const all = Array.from({ length: 12 }, (_, n) => png(n));
+  const asked: string[] = [];
+  const site: Site = {};
+  for (const [n, bytes] of all.entries()) {
+    const next = n + 1 < all.length ? `<a href="/p${n + 1}">next</a>` : '';
+    site[`/p${n}`] = `<img src="/${n}.png">${next}`;
+    site[`/${n}.png`] = (response) => {
+      asked.push(`${n}`);
+      response.writeHead(200, { 'content-type': 'image/png' }).end(bytes);
+    };
+  }
+  const origin = await serve(t, site);
+  const cluster = new Cluster(t);
+  const shared = join(cluster.folder, 'shared');
+  writeFileSync(shared, 'a file of mine');
+  // The delay would let the images that wait take the turns of the pages.
+  const flags = ['--download', 'images', '--images-to', shared, '--delay', '50'];
+  const more = ['--attempts', '1', '--exit-when-done'];
+  const master = await cluster.master([`${origin}/p0`, ...flags, ...more]);
+  const slave = cluster.slave();
+  await slave.said(/cannot write to --images-to \S*shared: E\w+.*its images wait/);
+  // All pages are read before an image may be tried again.
+  await cluster.grown('pages.jsonl', all.length - 1);
+  // Those that were asked for before the first of them was to be written.
+  assert.ok(asked.length < all.length / 2, `${asked.length} were asked for in vain`);
+  const { buried, failed } = await cluster.status();
+  assert.deepEqual([buried, failed], [0, 0]);
+  rmSync(shared);
+  assert.equal((await master.exited).code, 0, master.output);
+  await slave.said(/can write to --images-to \S*shared again/);
+  assert.equal(slave.output.match(/cannot write to --images-to/g)?.length, 1);
+  const lines = linesOf(join(cluster.out, 'default'));
+  assert.equal(lines.length, all.length);
+  for (const { file, error } of lines) assert.ok(error === undefined && existsSync(String(file)));
+});
+
 test('images: a disk that is full for a while costs time and nothing else', {
   timeout,
 }, async (t) => {

@@ -1,5 +1,5 @@
-/** The last attempt of a task, and failures that no attempt mends. Source: PROTOCOL.md [T-60]
- *  [T-61]. */
+/** The last attempt of a task, failures that no attempt mends, and what counts as none. Source:
+ *  PROTOCOL.md [T-6] [T-60] [T-61]. */
 import assert from 'node:assert/strict';
 import { after, afterEach, test } from 'node:test';
 import { nextTask, page, pushed, release, report, timeout } from '../support/raw-slave.ts';
@@ -63,5 +63,22 @@ test('[T-61] a final failure of a robots.txt gives the host up', async (t) => {
     if (buried === 1 && waiting === 0) break;
     await slave.sync();
   }
+  await slave.close();
+});
+
+test('[T-6] without an error retryAfterMs is a wait that counts nothing, and no turn of the host', async (t) => {
+  const slave = await target.slave(t, 1);
+  if (slave === undefined) return;
+  const seed = target.seed();
+  await target.crawl(slave, [seed, `${seed}b`], { delayMs: 60_000, perHost: 10 });
+  const first = await nextTask(slave);
+  await release(slave, first, undefined, { retryAfterMs: 60_000 });
+  const second = await nextTask(slave);
+  assert.notEqual(second.url, first.url);
+  const begun = performance.now();
+  await release(slave, second, undefined, { retryAfterMs: 1_400 });
+  const again = await nextTask(slave);
+  assert.deepEqual([again.url, again.attempt], [second.url, 1]);
+  assert.ok(performance.now() - begun > 1_390);
   await slave.close();
 });

@@ -133,12 +133,17 @@ export class Dispatcher {
     return { task: task?.state === 'committing' ? undefined : task };
   }
 
-  /** A task comes back unfetched. Returns false if the holder did not have it. */
-  release(held: HeldLease): boolean {
+  /** A task comes back unfetched, and waits for `waitMs`. Returns false if the holder did not have
+   *  it. */
+  release(held: HeldLease, waitMs = 0): boolean {
     const lease = this.#leases.held(held);
     if (lease === undefined) return false;
     this.#trains.broke(lease);
-    lease.task.queue.release(lease.task, lease.task);
+    const { task } = lease;
+    const now = clockMs();
+    task.queue.release(task, waitMs > 0 ? { ...task, notBefore: now + waitMs } : task);
+    // There may be many of them, which must not take the turns of what can be fetched.
+    if (waitMs > 0) this.#spare(lease, now);
     this.#end(lease);
     return true;
   }
@@ -428,6 +433,14 @@ export class Dispatcher {
     this.#trains.left(lease);
     this.#options.politeness.started(lease.group, true, now);
     lease.timing = 'started';
+  }
+
+  /** Its slave says that the request never left: the next one need not wait for it. */
+  #spare(lease: Lease, now: number): void {
+    if (lease.timing !== 'awaited' || lease.group === undefined) return;
+    this.#trains.left(lease);
+    this.#options.politeness.spared(lease.group, now);
+    lease.timing = 'free';
   }
 
   /** A lease ended without a message. The task waits again; a page that keeps losing its slaves

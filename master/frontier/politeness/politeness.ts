@@ -301,6 +301,15 @@ export class Politeness {
     this.#order(group, now);
   }
 
+  /** A request that `starting` announced will not leave. If none has since it was taken, the next
+   *  one owes it no delay. */
+  spared(group: Group, now: number): void {
+    group.unstarted--;
+    const { at, lastAt } = group.taken;
+    if (group.lastAt === at) group.lastAt = lastAt;
+    this.#order(group, now);
+  }
+
   /** A page in a browser made this many further requests until now: the next one waits the delay
    *  for every ten of them, too. [T-142] */
   burdened(group: Group, requests: number, now: number): void {
@@ -399,6 +408,7 @@ function took(host: Host, task: Task, now: number): void {
   task.queue.lease(task);
   host.inFlight++;
   group.inFlight++;
+  group.taken = { at: now, lastAt: group.lastAt };
   group.lastAt = now;
   group.waiting.remove(host);
 }

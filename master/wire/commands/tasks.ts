@@ -99,7 +99,7 @@ export function release(
   const upload = uploadOf(peer, task, lease, archived);
   if (error === undefined) upload?.drop();
   const failed = error && { error, retryAfterMs, isFinal: final, upload };
-  return stateOf(frontier.release(claim, failed));
+  return stateOf(frontier.release(claim, failed, retryAfterMs));
 }
 
 /** Takes an image, whose bytes came before. [T-110] */
