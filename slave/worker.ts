@@ -276,7 +276,8 @@ export class Worker {
         this.#cancel(new Set(push.leases));
         return;
       case 'task.recall':
-        this.#recall(new Set(push.leases));
+        this.#trains.recall(new Set(push.leases));
+        giveBack(this.#link.master, this.#queued.recall(new Set(push.leases)));
         return;
       case 'drain':
         void this.drain();
@@ -284,11 +285,6 @@ export class Worker {
       default: // `ping`; `error`, by which the connection ends; what a newer master says
         return;
     }
-  }
-
-  #recall(leases: ReadonlySet<number>): void {
-    this.#trains.recall(leases);
-    giveBack(this.#link.master, this.#queued.recall(leases));
   }
 
   /** The first spec of a crawl, or another one: it is that of all tasks that are not begun. */
