@@ -72,12 +72,11 @@ export class Archives {
     then(undefined);
   }
 
-  /** Takes up what an earlier master left: cuts what was not committed, makes the index of the open
-   *  file again. */
+  /** Takes up what an earlier master left: cuts what was not committed, makes the indexes of open
+   *  files again. */
   async restore(crawl: SpecifiedCrawl & { readonly isOpen: boolean }): Promise<void> {
     if (crawl.isOpen) await this.#saved.restore(crawl);
-    const last = archiveMarks(this.#options.store, crawl.id).at(-1);
-    if (last === undefined || last.isClosed) return;
+    if (archiveMarks(this.#options.store, crawl.id).every(({ isClosed }) => isClosed)) return;
     const archive = this.#of(crawl);
     await archive.restore();
     if (!crawl.isOpen) await this.rest(crawl);

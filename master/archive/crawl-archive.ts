@@ -10,9 +10,11 @@
  * What is on the disk before its commit does not count: a start cuts the file back to the mark of
  * the last commit. The number of a file is on record before the file is made, so that a file
  * without a record is somebody else's, and is never touched. If the file that is written has been
- * taken away or changed, what was being written goes to a new file, and the operator is told.
+ * taken away or changed, what was being written goes to a new file, and the operator is told. Its
+ * index is made again. A file counts as open until its index is in order, so that a start, the next
+ * file and the end of the crawl make up for one that could not be written.
  */
-import { readdir } from 'node:fs/promises';
+import { lstat, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ConfigError } from '../../shared/errors.ts';
@@ -24,7 +26,9 @@ import type { GroupCommit, Room } from '../store/group-commit.ts';
 import type { Indexed } from './cdxj.ts';
 import { type About, type Digests, type Member, RecordMaker } from './records.ts';
 import type { Upload } from './uploads.ts';
-import { codeOf, indexName, rebuildIndex, sortIndex, WarcFile, warcName } from './warc-file.ts';
+import { codeOf, WarcFile, warcName } from './warc-file.ts';
+import { indexName, linesOf, WarcIndex } from './warc-index.ts';
+import type { WarcRecord } from './warc-reader.ts';
 
 export type ArchivedCrawl = {
   readonly id: number;
@@ -36,6 +40,10 @@ export type ArchivedCrawl = {
 interface ArchiveEvents {
   /** A file that was being written is gone, or was changed; the archive goes on in another one. */
   archiveTaken(crawl: string, file: string, next: string): void;
+  /** An index was gone, or was changed; it has been made again. */
+  indexMade(crawl: string, index: string): void;
+  /** It cannot be written, and is made again when it can. */
+  indexFailed(crawl: string, index: string, error: unknown): void;
 }
 
 export type CrawlArchiveOptions = {
@@ -72,6 +80,10 @@ export class CrawlArchive {
   #writtenAt = Number.NEGATIVE_INFINITY;
   /** The last file is not what was left: the next write begins a new one. */
   #isSpoiled = false;
+  /** The last file that was closed. */
+  #complete = 0;
+  /** The operator knows that an index cannot be written. */
+  #isFailureTold = false;
 
   constructor(
     crawl: ArchivedCrawl,
@@ -110,32 +122,36 @@ export class CrawlArchive {
     return this.#rounds.idle();
   }
 
-  /** An earlier master may have left more than counts, and an index that lacks lines. */
+  /** An earlier master may have left more than counts, and indexes that lack lines. */
   async restore(): Promise<void> {
     const mark = this.marks.at(-1);
+    await this.#finishEarlier();
     if (mark === undefined || mark.isClosed) return;
     const path = join(this.folder, warcName(mark.file));
-    this.#file = await WarcFile.find(path, mark.file, mark.length);
-    if (this.#file === undefined) return;
-    const { digests } = this.#options;
+    const file = await WarcFile.find(path, mark.file, mark.length);
+    if (file === undefined) return;
+    const { id } = this.#crawl;
     try {
-      await rebuildIndex(path, mark.length, { crawl: this.#crawl.id, digests });
+      const learn = (record: WarcRecord) => this.#options.digests.learn(id, record);
+      const lines = await linesOf(path, mark.length, learn);
+      // A kill leaves it so: that is nothing to tell.
+      await this.#indexed(mark.file, () => file.index.make(path, lines).then(() => false));
+      this.#file = file;
     } catch (error) {
+      await file.close();
       if (!(error instanceof ConfigError)) throw error;
-      await this.#file.close();
-      this.#file = undefined;
       this.#isSpoiled = true;
     }
   }
 
-  /** Its crawl is over: sorts the last index, and closes the file. It is opened again if the crawl
-   *  goes on. */
+  /** Its crawl is over: puts the last index in order, and closes the file. It is opened again if
+   *  the crawl goes on. */
   async close(): Promise<void> {
     await this.idle();
     await this.alone(async () => {
       const mark = this.marks.at(-1);
-      if (mark === undefined || mark.isClosed) return;
-      await this.#closeFile();
+      if (mark === undefined || mark.isClosed) await this.#finishEarlier();
+      else await this.#closeFile();
     });
   }
 
@@ -170,8 +186,13 @@ export class CrawlArchive {
 
   /** Bytes of the file that the next write would open. */
   get #openLength(): number {
+    return this.#openMark?.length ?? 0;
+  }
+
+  /** Of the file that goes on. One whose index could not be put in order is complete, too. */
+  get #openMark(): ArchiveMark | undefined {
     const last = this.marks.at(-1);
-    return last === undefined || last.isClosed ? 0 : last.length;
+    return last?.isClosed || last?.file === this.#complete ? undefined : last;
   }
 
   /** The records of the jobs that wait, as many as one write takes. */
@@ -209,7 +230,8 @@ export class CrawlArchive {
       }
       return offset;
     });
-    await file.addToIndex(join(this.folder, filename), indexed);
+    const path = join(this.folder, filename);
+    await this.#indexed(file.number, () => file.index.add(path, indexed, file.length));
     // All that is numbered so far, so that no number is given twice.
     const records = this.#maker.count;
     for (const [i, { job }] of drafts.entries()) {
@@ -253,8 +275,8 @@ export class CrawlArchive {
   }
 
   async #findOrMake(): Promise<WarcFile> {
-    const last = this.marks.at(-1);
-    if (last === undefined || last.isClosed) return await this.#make((last?.file ?? 0) + 1);
+    const last = this.#openMark;
+    if (last === undefined) return await this.#make((this.marks.at(-1)?.file ?? 0) + 1);
     const path = join(this.folder, warcName(last.file));
     const found = this.#isSpoiled ? undefined : await WarcFile.find(path, last.file, last.length);
     if (found !== undefined) return found;
@@ -287,17 +309,54 @@ export class CrawlArchive {
 
   /** The file is complete. */
   async #closeFile(): Promise<void> {
+    await this.#finishEarlier();
     const mark = this.marks.at(-1);
     if (mark === undefined) return;
-    const path = join(this.folder, warcName(mark.file));
-    await this.#file?.close();
+    this.#complete = mark.file;
+    const file = this.#file;
     this.#file = undefined;
-    await sortIndex(path).catch((error: unknown) => {
-      if (!isDiskFull(error)) throw error;
-    });
+    await this.#finish(mark, file?.index ?? new WarcIndex(false));
+    await file?.close();
+  }
+
+  /** Files before the last one whose index could not be put in order. */
+  async #finishEarlier(): Promise<void> {
+    for (const mark of this.marks.slice(0, -1)) {
+      if (!mark.isClosed) await this.#finish(mark, new WarcIndex(false));
+    }
+  }
+
+  /** Puts the index in order; of a file that was taken away it stays as it is. */
+  async #finish(mark: ArchiveMark, index: WarcIndex): Promise<void> {
+    const path = join(this.folder, warcName(mark.file));
+    await this.#options.room.room();
+    const found = await lstat(path).catch(() => undefined);
+    const isThere = found?.isFile() && found.size === mark.length;
+    const finish = () => index.finish(path, mark.length);
+    if (isThere && !(await this.#indexed(mark.file, finish))) return;
     const closed = { ...mark, isClosed: true as const };
     this.#marks.set(mark.file, closed);
     await this.#options.commits.written([archiveChange(this.#crawl.id, closed)]);
+  }
+
+  /** Does something to an index, which returns whether it had to be made again for that; undefined:
+   *  it was not done. If it fails the operator is told, once. Returns whether there is nothing left
+   *  to do: the index of a damaged file cannot be made. */
+  async #indexed(file: number, work: () => Promise<boolean | undefined>): Promise<boolean> {
+    const { events, room } = this.#options;
+    const index = indexName(warcName(file));
+    try {
+      const isMadeAgain = await work();
+      if (isMadeAgain === undefined) return false;
+      if (isMadeAgain) events.indexMade(this.#crawl.name, index);
+      this.#isFailureTold = false;
+      return true;
+    } catch (error) {
+      if (isDiskFull(error)) room.refused();
+      if (!this.#isFailureTold) events.indexFailed(this.#crawl.name, index, error);
+      this.#isFailureTold = true;
+      return error instanceof ConfigError;
+    }
   }
 }
 

@@ -19,6 +19,7 @@ import {
   type WarcType,
   warcDate,
 } from './warc.ts';
+import type { WarcRecord } from './warc-reader.ts';
 
 /** What the master knows of a task whose exchanges are archived. */
 export type About = {
@@ -70,6 +71,19 @@ export class Digests {
     if (this.#originals.size <= digestsMax) return;
     const [oldest] = this.#originals.keys();
     if (oldest !== undefined) this.#originals.delete(oldest);
+  }
+
+  /** Of a record that is in the archive: if it is a whole page, later ones can name it. */
+  learn(crawl: number, { type, fields, block }: WarcRecord): void {
+    const { status } = answerOf(block);
+    const isWhole = type === 'response' && !fields.has('warc-truncated');
+    const isPage = status >= 200 && status < 300;
+    if (!isWhole || !isPage || block.length <= block.indexOf('\r\n\r\n') + 4) return;
+    this.set(crawl, fields.get('warc-payload-digest') ?? '-', {
+      id: fields.get('warc-record-id') ?? '',
+      url: fields.get('warc-target-uri') ?? '',
+      date: fields.get('warc-date') ?? '',
+    });
   }
 }
 

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { amount } from '../../shared/amount.ts';
 import { addressText } from '../../shared/client.ts';
 import { type CrawlSpec, crawlSpecSchema } from '../../shared/crawl.ts';
-import { messageOf, type OrbError } from '../../shared/errors.ts';
+import { ConfigError, messageOf, type OrbError } from '../../shared/errors.ts';
 import type { Logger } from '../../shared/log.ts';
 import { isLoopback } from '../../shared/url.ts';
 import { version } from '../../shared/version.ts';
@@ -319,6 +319,22 @@ export class Notices implements FrontierListener, ResultListener<CrawlView> {
     this.#log.error(
       `crawl ${crawl}: its archive file ${file} is gone, or another program has changed it; the ` +
         `archive goes on in ${next}`,
+    );
+  }
+
+  indexMade(crawl: string, index: string): void {
+    this.#log.warn(
+      `crawl ${crawl}: its archive index ${index} was gone, or another program had changed it; it ` +
+        'has been made again of the WARC file',
+    );
+  }
+
+  indexFailed(crawl: string, index: string, error: unknown): void {
+    const why = error instanceof Error ? error.message : String(error);
+    const isForGood = error instanceof ConfigError;
+    this.#log.error(
+      `crawl ${crawl}: its archive index ${index} cannot be written: ${why}` +
+        `${isForGood ? '' : '; its answers are kept, and it is made again of them when it can'}`,
     );
   }
 

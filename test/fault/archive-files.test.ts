@@ -1,6 +1,6 @@
 /** The files of an archive: on a full disk, taken away, backed up, renamed, removed. */
 import assert from 'node:assert/strict';
-import { cpSync, existsSync, renameSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, renameSync, rmdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, type TestContext, test } from 'node:test';
 import { flatSite, type TestSite } from '../../selftest/site.ts';
@@ -64,6 +64,48 @@ describe('archive: files', { concurrency: 1 }, () => {
     // What was not committed there is in the next file, too: the operator has been told.
     const answers = answersOf(readArchive(folder, { isOneOnly: false }));
     for (const url of cluster.pages()) assert.ok((answers.get(url) ?? 0) >= 1, url);
+  });
+
+  test('archive: an index that is deleted is made again, and the operator is told', {
+    timeout,
+  }, async (t) => {
+    const site = await siteOf(t);
+    const cluster = new Cluster(t);
+    const master = await cluster.master([site.url, ...archived, '--exit-when-done']);
+    const slave = cluster.slave();
+    await site.requested(60);
+    rmSync(join(cluster.out, 'default/archive/000001.cdxj'));
+    await master.said(/its archive index 000001.cdxj was gone.* has been made again/);
+    await assertLeaves(master, slave);
+    assertExact(cluster, site.truth());
+    assertArchive(cluster);
+  });
+
+  test('archive: an index that cannot be written ends nothing, and is made when it can be', {
+    timeout,
+  }, async (t) => {
+    const site = await siteOf(t, 400);
+    const cluster = new Cluster(t);
+    const args = [site.url, ...archived];
+    const master = await cluster.master(args);
+    const slave = cluster.slave();
+    await site.requested(60);
+    const index = join(cluster.out, 'default/archive/000001.cdxj');
+    rmSync(index);
+    mkdirSync(join(index, 'in-the-way'), { recursive: true });
+    await master.said(/its archive index 000001.cdxj cannot be written: .*directory/);
+    for (const program of [slave, master]) await program.kill();
+    const again = await cluster.master(args);
+    await again.said(/its archive index 000001.cdxj cannot be written: .*directory/);
+    const other = cluster.slave();
+    await again.said(/crawl default is done/);
+    for (const program of [other, again]) await program.kill();
+    rmdirSync(join(index, 'in-the-way'));
+    rmdirSync(index);
+    const last = await cluster.master([]);
+    await last.kill('SIGTERM');
+    assertExact(cluster, site.truth());
+    assertArchive(cluster);
   });
 
   test('archive: a backup has it, up to what is on record', { timeout }, async (t) => {

@@ -1,6 +1,16 @@
-/** The archive of a crawl after a start that cut its file, and how many writes it makes. */
+/** The archive of a crawl: after a start that cut its file, how many writes it makes, and what
+ *  becomes of its index when somebody else is at it. */
 import assert from 'node:assert/strict';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  renameSync,
+  rmdirSync,
+  rmSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -8,17 +18,26 @@ import { CrawlArchive } from '../../master/archive/crawl-archive.ts';
 import { Digests } from '../../master/archive/records.ts';
 import type { Upload } from '../../master/archive/uploads.ts';
 import type { ArchiveMark } from '../../master/store/archive-rows.ts';
-import { readArchive } from '../support/warc.ts';
+import { checkIndexes, readArchive } from '../support/warc.ts';
 
 const crawl = { id: 1, name: 'c', uid: Buffer.alloc(16, 1) };
 
-function archiveIn(folder: string, marks: readonly ArchiveMark[]): CrawlArchive {
-  return new CrawlArchive(crawl, marks, 1 << 20, {
+function archiveIn(
+  folder: string,
+  marks: readonly ArchiveMark[],
+  told: string[] = [],
+  fileBytesMax = 1 << 20,
+): CrawlArchive {
+  return new CrawlArchive(crawl, marks, fileBytesMax, {
     commits: { written: () => Promise.resolve() },
     folder,
     room: { room: () => Promise.resolve(), refused: () => {} },
     digests: new Digests(),
-    events: { archiveTaken: () => assert.fail('the file is its own') },
+    events: {
+      archiveTaken: () => assert.fail('the file is its own'),
+      indexMade: (_: string, index: string) => told.push(`made ${index}`),
+      indexFailed: (_: string, index: string) => told.push(`failed ${index}`),
+    },
   } as unknown as ConstructorParameters<typeof CrawlArchive>[3]);
 }
 
@@ -88,5 +107,115 @@ test(
       urls,
       Array.from({ length: 51 }, (_, i) => `http://site/${i}`),
     );
+  }),
+);
+
+const index = (folder: string, n = 1) => join(folder, 'c', 'archive', `00000${n}.cdxj`);
+
+/** The index says where each answer is, and is sorted if its file is complete. */
+function assertIndexed(folder: string, answers: number, isClosed: boolean): void {
+  const records = readArchive(join(folder, 'c', 'archive'));
+  assert.equal(records.filter(({ type }) => type === 'response').length, answers);
+  checkIndexes(join(folder, 'c', 'archive'), records, isClosed);
+}
+
+const harms: readonly (readonly [string, (path: string) => void])[] = [
+  ['is deleted', (path) => rmSync(path)],
+  ['is moved away', (path) => renameSync(path, `${path}.moved`)],
+  ['is cut', (path) => truncateSync(path, 20)],
+  ['has the lines of another program', (path) => writeFileSync(path, 'a\n', { flag: 'a' })],
+  ['is replaced', (path) => [rmSync(path), writeFileSync(path, 'a\n')]],
+];
+for (const [what, harm] of harms) {
+  test(
+    `crawl archive: an index that ${what} is made again by the next write`,
+    inFolder(async (folder) => {
+      const told: string[] = [];
+      const archive = archiveIn(folder, [], told);
+      for (const n of [9, 1]) await append(archive, n, () => {});
+      harm(index(folder));
+      for (const n of [5, 3]) await append(archive, n, () => {});
+      rmSync(`${index(folder)}.moved`, { force: true });
+      assertIndexed(folder, 4, false);
+      assert.deepEqual(told, ['made 000001.cdxj']);
+      await archive.close();
+      assertIndexed(folder, 4, true);
+      assert.deepEqual(told, ['made 000001.cdxj']);
+    }),
+  );
+
+  test(
+    `crawl archive: an index that ${what} is made again at the end of the crawl`,
+    inFolder(async (folder) => {
+      const told: string[] = [];
+      const archive = archiveIn(folder, [], told);
+      for (const n of [9, 1]) await append(archive, n, () => {});
+      harm(index(folder));
+      await archive.close();
+      rmSync(`${index(folder)}.moved`, { force: true });
+      assertIndexed(folder, 2, true);
+      assert.deepEqual(told, ['made 000001.cdxj']);
+    }),
+  );
+}
+
+test(
+  'crawl archive: an index that cannot be written loses nothing, also not in the files after it',
+  inFolder(async (folder) => {
+    const told: string[] = [];
+    const archive = archiveIn(folder, [], told, 4_000);
+    await append(archive, 0, () => {});
+    rmSync(index(folder));
+    mkdirSync(join(index(folder), 'in-the-way'), { recursive: true });
+    for (let n = 1; archive.marks.length < 3; n++) await append(archive, n, () => {});
+    assert.equal(told[0], 'failed 000001.cdxj');
+    assert.ok(!archive.marks[0]?.isClosed);
+    // A master that is started while it is so goes on, and the one after that makes it.
+    await archive.leave();
+    const second = archiveIn(folder, archive.marks, told, 4_000);
+    await second.restore();
+    await append(second, 100, () => {});
+    await second.leave();
+    rmSync(index(folder), { recursive: true });
+    const third = archiveIn(folder, second.marks, told, 4_000);
+    await third.restore();
+    await third.close();
+    assert.ok(third.marks.every(({ isClosed }) => isClosed));
+    const answers = readArchive(join(folder, 'c', 'archive')).filter((r) => r.type === 'response');
+    assertIndexed(folder, answers.length, true);
+    assert.deepEqual(
+      readdirSync(join(folder, 'c', 'archive')).filter((name) => !/\.(warc\.gz|cdxj)$/.test(name)),
+      [],
+    );
+  }),
+);
+
+test(
+  'crawl archive: the index of the file that is written is made when it can be',
+  inFolder(async (folder) => {
+    const told: string[] = [];
+    const archive = archiveIn(folder, [], told);
+    await append(archive, 1, () => {});
+    rmSync(index(folder));
+    mkdirSync(index(folder));
+    for (const n of [2, 3]) await append(archive, n, () => {});
+    assert.deepEqual(told, ['failed 000001.cdxj']);
+    rmdirSync(index(folder));
+    await archive.close();
+    assertIndexed(folder, 3, true);
+    assert.deepEqual(told, ['failed 000001.cdxj', 'made 000001.cdxj']);
+  }),
+);
+
+test(
+  'crawl archive: a file that was taken away with its index ends nothing',
+  inFolder(async (folder) => {
+    const told: string[] = [];
+    const archive = archiveIn(folder, [], told);
+    await append(archive, 1, () => {});
+    rmSync(join(folder, 'c'), { recursive: true });
+    await archive.close();
+    assert.ok(archive.marks.every(({ isClosed }) => isClosed));
+    assert.deepEqual(told, []);
   }),
 );
