@@ -403,7 +403,7 @@ export class Master implements Leaver, SlavesMaster {
     const hasSeeds = seeds.length + further.requests.length > 0;
     if (hasSeeds && !this.#frontier.crawls.has(name)) {
       this.#frontier.crawls.refuseOneMore(spec);
-      await this.#results.prepare(name, namedOutputs(spec.outputs ?? []));
+      await this.#results.prepare(name, namedOutputs(spec.outputs ?? []), spec.fetch);
     }
     const actualPort = await this.#server.listen(host, port);
     this.#port = actualPort;

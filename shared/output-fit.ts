@@ -7,11 +7,14 @@ import { type FieldRule, fieldsOfRule, type ItemRules } from './items.ts';
 import { linkMisfit, linkRule, linkRuleName, ownRules } from './link-rule.ts';
 import {
   columnKinds,
+  fileOf,
   isFileKind,
   isOutside,
   keyKinds,
   type Output,
   type OutputKind,
+  ownFault,
+  partOf,
 } from './outputs.ts';
 
 /** Columns of every table in a database. */
@@ -29,10 +32,22 @@ export function misfitOf(
   items: ItemRules = {},
   downloads = false,
 ): { readonly index: number; readonly why: string } | undefined {
-  const files = new Map<string, OutputKind>();
   for (const [index, output] of outputs.entries()) {
-    const why = misfit(output, items) ?? sharedFile(output, files) ?? taken(output, downloads);
+    const why = misfit(output, items) ?? misplaced(output, outputs.slice(0, index), downloads);
     if (why !== undefined) return { index, why };
+  }
+  return undefined;
+}
+
+/** The same, of the files of outputs alone, whose targets may have been resolved. */
+export function misplacedOf(
+  outputs: readonly Output[],
+  downloads = false,
+): { readonly index: number; readonly why: string } | undefined {
+  for (const [index, output] of outputs.entries()) {
+    const why = isFileKind(output.kind) ? ownFault(output.target) : undefined;
+    const or = why ?? misplaced(output, outputs.slice(0, index), downloads);
+    if (or !== undefined) return { index, why: or };
   }
   return undefined;
 }
@@ -128,18 +143,40 @@ function misfitOfKey(key: readonly string[], fields: readonly string[]) {
   return `must not have the key ${unknown}: the fields are ${fields.join(', ')}`;
 }
 
+function misplaced(output: Output, others: readonly Output[], downloads: boolean) {
+  if (!isFileKind(output.kind)) return undefined;
+  return sharedFile(output, others) ?? taken(output, downloads);
+}
+
 /** A crawl that downloads images has this file itself. */
-function taken({ kind, target }: Output, downloads: boolean) {
-  if (!downloads || !isFileKind(kind) || !/^images\b.*\.jsonl$/.test(target)) return undefined;
+function taken({ target }: Output, downloads: boolean) {
+  if (!downloads || !/^images\b.*\.jsonl$/.test(target)) return undefined;
   return `must not name ${target}: what the crawl downloads is listed there; name another file`;
 }
 
-/** Several tables of one SQLite file are fine. */
-function sharedFile({ kind, target, compress }: Output, files: Map<string, OutputKind>) {
-  if (!isFileKind(kind)) return undefined;
-  const path = compress === undefined || target.endsWith('.gz') ? target : `${target}.gz`;
-  const other = files.get(path);
-  files.set(path, kind);
-  if (other === undefined || (other === 'sqlite' && kind === 'sqlite')) return undefined;
-  return `must not name the file ${path}, which a ${other} output has: name another one`;
+/** Is the file that of another output, or a part of it? Several tables of one SQLite file are
+ *  fine. */
+function sharedFile(output: Output, others: readonly Output[]) {
+  const path = fileOf(output);
+  for (const other of others) {
+    if (!isFileKind(other.kind)) continue;
+    const at = fileOf(other);
+    if (at === path && (other.kind !== 'sqlite' || output.kind !== 'sqlite')) {
+      return `must not name the file ${path}, which a ${other.kind} output has: name another one`;
+    }
+    if (isPart(path, output, other)) {
+      return `must not name the file ${path}, which ${at} with rotate makes: name another one`;
+    }
+    if (isPart(at, other, output)) {
+      return `must not have rotate: that makes the file ${at}, which a ${other.kind} output has; name another one`;
+    }
+  }
+  return undefined;
+}
+
+/** Is the file of an output a part of one that rotates? */
+function isPart(path: string, { rotate }: Output, whole: Output): boolean {
+  if (rotate !== undefined || whole.rotate === undefined) return false;
+  const numbers = [...path.matchAll(/-(\d{5,})/g)].map(([, number]) => Number(number));
+  return numbers.some((number) => number > 0 && partOf(fileOf(whole), number) === path);
 }

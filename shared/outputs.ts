@@ -4,6 +4,7 @@
  * stands as `$NAME`, and the master reads that variable of its environment when it connects.
  * Source: docs/outputs.md.
  */
+import { extname } from 'node:path';
 import * as z from 'zod';
 
 const outputKinds = [
@@ -204,13 +205,32 @@ function faultOfFile(target: string): string | undefined {
   if (!isPath || /\p{Cc}/u.test(target)) {
     return 'must name a file in the folder of the crawl, such as books.csv';
   }
-  if (ownFolders.test(target)) {
-    return 'must not lie in a folder that a crawl has itself: archive, html or images';
-  }
   // A shell writes the home folder at the beginning of a word alone.
   if (target.startsWith('~')) return 'must not begin with ~: write the whole path, such as $HOME';
-  if (ownFiles.test(target)) return 'must not name one of the result files that each crawl has';
-  return undefined;
+  return ownFault(target);
+}
+
+/** What is wrong with a path in the folder of a crawl that the crawl writes itself. */
+export function ownFault(path: string): string | undefined {
+  if (ownFolders.test(path)) {
+    return 'must not lie in a folder that a crawl has itself: archive, html or images';
+  }
+  if (!ownFiles.test(path)) return undefined;
+  return 'must not name one of the result files that each crawl has: name another file';
+}
+
+/** The file of a file output; with `rotate` the one that its parts are named after. */
+export function fileOf({ target, compress }: Output): string {
+  return compress === undefined || target.endsWith('.gz') ? target : `${target}.gz`;
+}
+
+/** The file of one part of an output with `rotate`: `books-00001.csv` of `books.csv`. */
+export function partOf(file: string, part: number): string {
+  const zip = extname(file) === '.gz' ? '.gz' : '';
+  const stem = file.slice(0, file.length - zip.length);
+  const end = extname(stem);
+  const number = String(part).padStart(5, '0');
+  return `${stem.slice(0, stem.length - end.length)}-${number}${end}${zip}`;
 }
 
 function faultOfUrl(kind: OutputKind, target: string): string | undefined {

@@ -1,5 +1,6 @@
 /** `check FILE` and `try FILE URL`: what a crawl file says, and what its rules find on one page. */
 
+import { join } from 'node:path';
 import type { Command } from 'commander';
 import { InvalidArgumentError } from 'commander';
 import { amount } from '../../shared/amount.ts';
@@ -8,14 +9,16 @@ import { ConfigError } from '../../shared/errors.ts';
 import { fieldsOfRule, oddities, ruleLimits } from '../../shared/items.ts';
 import type { RuleResult, TrialPage } from '../../shared/rule-results.ts';
 import { visible, visibleJson } from '../../shared/visible.ts';
+import { misplacedIn } from '../sinks/output-places.ts';
 import { type CrawlFile, isCrawlFile, readCrawlFile } from './crawl-file.ts';
 import { seedUrl } from './crawl-options.ts';
 import { explained, followText, plainSeeds, selectsText } from './explain.ts';
+import { folderFlags } from './serve-options.ts';
 import { Trial } from './trial.ts';
 
 /** A command that needs no master. */
 export type TryOptions =
-  | { readonly kind: 'check'; readonly file: string; readonly json: boolean }
+  | { readonly kind: 'check'; readonly file: string; readonly out: string; readonly json: boolean }
   | { readonly kind: 'try'; readonly file: string; readonly url: string; readonly json: boolean };
 
 const rowsShown = 3;
@@ -29,6 +32,9 @@ export function tryCommands(
     if (isCrawlFile(text)) return text;
     throw new InvalidArgumentError('It must be a file that ends with .yaml, .yml or .json.');
   };
+  // Where a master that is started here has its results.
+  const flag = folderFlags().find(({ long }) => long === '--out');
+  const out = env['ORB_OUT'] ?? String(flag?.defaultValue);
   const isJson = (values: Record<string, unknown>) => values['json'] === true;
   return [
     makeCommand('check', env)
@@ -36,7 +42,7 @@ export function tryCommands(
       .argument('<file>', 'crawl file (YAML or JSON)', file)
       .option('--json', 'print the answer as JSON', false)
       .action((path: string, values: Record<string, unknown>) =>
-        take({ kind: 'check', file: path, json: isJson(values) }),
+        take({ kind: 'check', file: path, out, json: isJson(values) }),
       ),
     makeCommand('try', env)
       .description('fetch one page and show what each rule of a crawl file finds on it')
@@ -73,6 +79,7 @@ export async function tryOut(options: TryOptions, print: (line: string) => void)
     }
     if (!isTry) {
       const { crawl, list, items, follow } = file;
+      await refuseOutputs(options.out, file);
       const sources = list.parts.filter((part) => 'source' in part);
       const seeds = plainSeeds(list).length;
       const more = { ...(sources.length > 0 && { sources }), ...(follow && { follow }) };
@@ -101,6 +108,14 @@ export async function tryOut(options: TryOptions, print: (line: string) => void)
   } finally {
     await trial.close();
   }
+}
+
+/** @throws ConfigError an output of the crawl file has no file of its own */
+async function refuseOutputs(out: string, file: CrawlFile): Promise<void> {
+  const { outputs = [], fetch } = file.spec;
+  const misplaced = await misplacedIn(join(out, file.crawl), outputs, fetch.download !== undefined);
+  if (misplaced === undefined) return;
+  throw new ConfigError(placed(file, ['outputs', String(misplaced.index)], misplaced.why));
 }
 
 /** Refuses a crawl file with a rule that is not valid, before a crawl is made of it. Without

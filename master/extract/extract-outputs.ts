@@ -8,11 +8,13 @@
  * The number of a line is that of its record.
  */
 import { type FileHandle, open } from 'node:fs/promises';
+import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { ConfigError, messageOf } from '../../shared/errors.ts';
 import type { ItemRules } from '../../shared/items.ts';
 import { asBegun, isSameTarget, type NamedOutput, outputText } from '../../shared/outputs.ts';
 import type { Values } from '../../shared/rule-results.ts';
+import { refuseMisplaced } from '../sinks/output-places.ts';
 import type { OutputContext } from '../sinks/outputs/context.ts';
 import type { Sink, SinkCrawl, SinkKind } from '../sinks/sink.ts';
 import { outputKind } from '../sinks/sinks.ts';
@@ -70,6 +72,7 @@ export class ExtractOutputs {
     files: ExtractFiles,
     target: ExtractTarget,
   ): Promise<ExtractOutputs> {
+    await refuseMisplaced(join(target.outFolder, target.name), outputs, false);
     const made = new ExtractOutputs(files, target);
     try {
       for (const output of outputs) await made.#follow(output, target);

@@ -212,9 +212,9 @@ export class Admission {
     await specChanges.change(crawl, spec);
   }
 
-  async #prepare(name: string, { outputs = [] }: CrawlSpec): Promise<void> {
+  async #prepare(name: string, { outputs = [], fetch }: CrawlSpec): Promise<void> {
     try {
-      await this.#options.results.prepare?.(name, namedOutputs(outputs));
+      await this.#options.results.prepare?.(name, namedOutputs(outputs), fetch);
     } catch (error) {
       if (error instanceof ConfigError) throw new CommandError('E_BAD_REQUEST', error.message);
       throw error;

@@ -116,11 +116,12 @@ export class SpecChanges {
   /** @throws CommandError E_BAD_REQUEST an output that is new cannot be written */
   async #prepareOutputs(crawl: Crawl, { spec }: SpecChange): Promise<void> {
     const kept = crawl.spec.outputs ?? [];
-    const added = namedOutputs(spec.outputs ?? []).filter(
+    const all = namedOutputs(spec.outputs ?? []);
+    const added = all.filter(
       (output) => !kept.some((one) => one.name === output.name && isSameTarget(one, output)),
     );
     try {
-      await this.#options.results.prepareOutputs?.(crawl.name, added);
+      await this.#options.results.prepareOutputs?.(crawl.name, added, all, spec.fetch);
     } catch (error) {
       if (error instanceof ConfigError) throw new CommandError('E_BAD_REQUEST', error.message);
       throw error;

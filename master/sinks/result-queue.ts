@@ -14,6 +14,7 @@ import type { SealedRow } from '../store/result-rows.ts';
 import { CrawlResults } from './crawl-results.ts';
 import type { CrawlResultsOptions, ResultCrawl } from './crawl-results-options.ts';
 import type { Outlet } from './outlet.ts';
+import { refuseMisplaced } from './output-places.ts';
 import {
   type BegunFile,
   type ClosedTarget,
@@ -69,13 +70,30 @@ export class ResultQueue<C extends ResultCrawl> {
 
   /** To be called before a crawl is made.
    *  @throws ConfigError its targets would overwrite others, or cannot be written. */
-  async prepare(crawlName: string, outputs: readonly NamedOutput[] = []): Promise<void> {
+  async prepare(
+    crawlName: string,
+    outputs: readonly NamedOutput[] = [],
+    { download }: { readonly download?: unknown } = {},
+  ): Promise<void> {
+    await refuseMisplaced(this.folderOf(crawlName), outputs, download !== undefined);
     for (const kind of this.#options.sinks) await kind.prepare(crawlName);
-    await this.prepareOutputs(crawlName, outputs);
+    await this.#prepareOutputs(crawlName, outputs);
   }
 
-  /** To be called before a crawl gets these outputs. @throws ConfigError as `prepare` */
-  async prepareOutputs(crawlName: string, outputs: readonly NamedOutput[]): Promise<void> {
+  /** To be called before a crawl has `all` of these outputs, of which some are new.
+   *  @throws ConfigError as `prepare` */
+  async prepareOutputs(
+    crawlName: string,
+    outputs: readonly NamedOutput[],
+    all: readonly NamedOutput[] = outputs,
+    { download }: { readonly download?: unknown } = {},
+  ): Promise<void> {
+    if (outputs.length === 0) return;
+    await refuseMisplaced(this.folderOf(crawlName), all, download !== undefined);
+    await this.#prepareOutputs(crawlName, outputs);
+  }
+
+  async #prepareOutputs(crawlName: string, outputs: readonly NamedOutput[]): Promise<void> {
     for (const output of outputs) await this.#options.outputs?.(output).prepare(crawlName);
   }
 

@@ -7,6 +7,7 @@ import {
   readFileSync,
   renameSync,
   rmSync,
+  symlinkSync,
   writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
@@ -286,6 +287,51 @@ test('outputs: what is wrong is one line that says what to do', { timeout }, asy
   });
   writeFileSync(join(cluster.folder, 'x'), '');
   rmSync(cluster.out, { recursive: true, force: true });
+});
+
+test('outputs: one that has no file of its own is refused by check, start, add and set', {
+  timeout,
+}, async (t) => {
+  const cluster = new Cluster(t);
+  const own = join(cluster.out, 'default/pages.jsonl');
+  const parts = ['csv:a.csv#rotate=1MB', 'csv:a-00001.csv'];
+  const folders = ['--data', cluster.data, '--out', cluster.out, '--listen', '127.0.0.1:0'];
+  const refused = async (args: readonly string[], says: RegExp) => {
+    const env = { ...process.env, ORB_OUT: cluster.out };
+    const program = cluster.run(['master.js', ...args], { env });
+    assert.equal((await program.exited).code, 2, program.output);
+    assert.match(program.output, says);
+    assert.equal(program.output.trimEnd().split('\n').length, 1, program.output);
+  };
+  const file = join(cluster.folder, 'c.yaml');
+  const write = (outputs: readonly string[]) =>
+    writeFileSync(file, `seeds: [http://127.0.0.1:1/]\noutputs: ${JSON.stringify(outputs)}\n`);
+  const output = (outputs: readonly string[]) => outputs.flatMap((one) => ['--output', one]);
+  const cases: [string[], RegExp][] = [
+    [[`jsonl:${own}`], /must not name one of the result files that each crawl has: name another/],
+    [['csv:a.csv', `csv:${join(cluster.out, 'default/a.csv')}`], /which a csv output has: name/],
+    [parts, /the file a-00001\.csv, which a\.csv with rotate makes: name another one/],
+  ];
+  for (const [outputs, says] of cases) {
+    write(outputs);
+    await refused(['check', file], says);
+    await refused(['check', file], /c\.yaml:2: outputs\.\d: must not/);
+    await refused(['http://127.0.0.1:1/', ...folders, ...output(outputs)], says);
+    assert.ok(!existsSync(join(cluster.out, 'default')));
+  }
+  await cluster.master([]);
+  // Others than the master itself may name no path at all.
+  await assert.rejects(cluster.ask('add', 'http://127.0.0.1:1/', ...output(parts)), /rotate makes/);
+  mkdirSync(join(cluster.out, 'default'), { recursive: true });
+  symlinkSync('pages.jsonl', join(cluster.out, 'default/mine.jsonl'));
+  const mine = ['--output', 'jsonl:mine.jsonl'];
+  await assert.rejects(
+    cluster.ask('add', 'http://127.0.0.1:1/', ...mine),
+    /result files that each/,
+  );
+  await cluster.ask('add', 'http://127.0.0.1:1/', '--output', 'csv:a.csv#rotate=1MB');
+  await assert.rejects(cluster.ask('set', 'default', ...mine), /the result files that each crawl/);
+  await assert.rejects(cluster.ask('set', 'default', ...output(parts)), /with rotate makes/);
 });
 
 test('outputs: a crawl with rules fills them with items', { timeout }, async (t) => {

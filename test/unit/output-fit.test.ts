@@ -63,6 +63,24 @@ test('output fit: two outputs to one file', () => {
   assert.equal(misfitOf([outputOf('csv:a'), outputOf('sqlite:a')])?.index, 1);
 });
 
+test('output fit: a file that the rotation of another output makes', () => {
+  const rotated = 'jsonl:a.jsonl#rotate=1MB';
+  assert.match(
+    why([rotated, 'jsonl:a-00001.jsonl']),
+    /must not name the file a-00001\.jsonl, which a\.jsonl with rotate makes: name another one/,
+  );
+  assert.match(
+    why(['sqlite:a-00012.jsonl', rotated]),
+    /must not have rotate: that makes the file a-00012\.jsonl, which a sqlite output has; name/,
+  );
+  assert.match(why([`${rotated}&compress=gzip`, 'csv:a-123456.jsonl.gz']), /with rotate makes/);
+  assert.match(why(['csv:x-00001/a.csv#rotate=1MB', 'csv:x-00001/a-00007.csv']), /makes/);
+  for (const other of ['a-1.jsonl', 'a-00000.jsonl', 'a-00001.csv', 'b-00001.jsonl', 'a.csv']) {
+    assert.equal(why([rotated, `csv:${other}`]), '', other);
+  }
+  assert.equal(why([rotated, 'jsonl:a-00001.jsonl#rotate=1MB']), '');
+});
+
 test('output fit: a file that is called .gz is compressed', () => {
   assert.equal(outputOf('csv:a.csv.gz').compress, 'gzip');
   assert.equal(outputOf('jsonl:a.jsonl').compress, undefined);

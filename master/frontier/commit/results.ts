@@ -18,7 +18,11 @@ export interface ResultsPort {
   /** Takes up what an earlier master left unwritten. @throws ConfigError the disk fails */
   restore?(crawl: Crawl): Promise<void>;
   /** To be called before a crawl is made. @throws ConfigError its targets cannot be written */
-  prepare?(crawlName: string, outputs?: readonly NamedOutput[]): Promise<void>;
+  prepare?(
+    crawlName: string,
+    outputs?: readonly NamedOutput[],
+    fetch?: { readonly download?: unknown },
+  ): Promise<void>;
   /** Checks that the written results are still there, before the end of their crawl is reported. If
    *  not, the crawl is held when this resolves. */
   confirm?(crawl: Crawl): Promise<void>;
@@ -42,8 +46,13 @@ export interface ResultsPort {
   /** Closes the results of a crawl under a dated name: see `ResultQueue`.
    *  @throws CommandError E_BAD_REQUEST they cannot be closed */
   rotate?(crawl: Crawl): Promise<readonly ClosedTarget[]>;
-  /** The same for outputs that a crawl is to get. @throws ConfigError */
-  prepareOutputs?(crawlName: string, outputs: readonly NamedOutput[]): Promise<void>;
+  /** The same for outputs that a crawl is to get, beside others of `all`. @throws ConfigError */
+  prepareOutputs?(
+    crawlName: string,
+    outputs: readonly NamedOutput[],
+    all?: readonly NamedOutput[],
+    fetch?: { readonly download?: unknown },
+  ): Promise<void>;
   /** Its outputs have changed: those that are new begin with the next record. */
   outputsChanged?(crawl: Crawl): Promise<void>;
   /** Its sinks, and how far each has come. */

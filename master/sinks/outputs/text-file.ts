@@ -9,7 +9,7 @@ import { rm, stat } from 'node:fs/promises';
 import { basename, dirname, extname } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { ConfigError } from '../../../shared/errors.ts';
-import type { NamedOutput } from '../../../shared/outputs.ts';
+import { type NamedOutput, partOf } from '../../../shared/outputs.ts';
 import { syncFolder } from '../../../shared/sync-folder.ts';
 import { visibleJson } from '../../../shared/visible.ts';
 import { makeFolder } from '../../machine/make-folder.ts';
@@ -44,7 +44,7 @@ export function textFileKind(output: NamedOutput, context: OutputContext): SinkK
   const pathFor = (crawl: string, part: number) => {
     const path = pathOf(context, crawl, output);
     const zipped = output.compress && extname(path) !== '.gz' ? `${path}.gz` : path;
-    return rotate === undefined ? zipped : numbered(zipped, part);
+    return rotate === undefined ? zipped : partOf(zipped, part);
   };
   return {
     name,
@@ -244,14 +244,6 @@ async function made(path: string): Promise<OutFile> {
 }
 
 /** `books-00001.csv`, also `books-00001.csv.gz`. */
-function numbered(path: string, part: number): string {
-  const zip = extname(path) === '.gz' ? '.gz' : '';
-  const stem = path.slice(0, path.length - zip.length);
-  const end = extname(stem);
-  const number = String(part).padStart(5, '0');
-  return `${stem.slice(0, stem.length - end.length)}-${number}${end}${zip}`;
-}
-
 /** Deletes the files that were written. Files before the last have no mark: their names are its. */
 async function remove(
   pathFor: (part: number) => string,
