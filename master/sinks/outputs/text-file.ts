@@ -243,7 +243,6 @@ async function made(path: string): Promise<OutFile> {
   return file;
 }
 
-/** `books-00001.csv`, also `books-00001.csv.gz`. */
 /** Deletes the files that were written. Files before the last have no mark: their names are its. */
 async function remove(
   pathFor: (part: number) => string,
