@@ -330,10 +330,9 @@ export class Notices implements FrontierListener, ResultListener<CrawlView> {
   }
 
   indexFailed(crawl: string, index: string, error: unknown): void {
-    const why = error instanceof Error ? error.message : String(error);
     const isForGood = error instanceof ConfigError;
     this.#log.error(
-      `crawl ${crawl}: its archive index ${index} cannot be written: ${why}` +
+      `crawl ${crawl}: its archive index ${index} cannot be written: ${messageOf(error)}` +
         `${isForGood ? '' : '; its answers are kept, and it is made again of them when it can'}`,
     );
   }

@@ -278,13 +278,12 @@ export class Dispatcher {
 
   /** Wants back what waits in slaves to be asked at once, of hosts that have a delay by now. */
   recallHasty(): void {
-    const hasty = new Map<LeaseHolder, Lease[]>();
-    for (const lease of this.#leases) {
-      if (lease.timing !== 'free' || !lease.group?.delayMs) continue;
-      const list = hasty.get(lease.holder) ?? [];
-      hasty.set(lease.holder, [...list, lease]);
+    for (const holder of new Set([...this.#leases].map((lease) => lease.holder))) {
+      const hasty = [...holder.leases].filter(
+        ({ timing, group }) => timing === 'free' && group !== undefined && group.delayMs > 0,
+      );
+      if (hasty.length > 0) holder.recall?.(hasty);
     }
-    for (const [holder, leases] of hasty) holder.recall?.(leases);
   }
 
   /** Gives no more leases; present ones may end normally. */
@@ -313,7 +312,7 @@ export class Dispatcher {
     clearTimeout(this.#timer);
     const { politeness, results, crawls } = this.#options;
     if (this.#state !== 'working') return;
-    if (crawls.queues.unpark(this.#holders.sums.slots)) this.dispatchSoon();
+    if (crawls.queues.unpark(() => this.#holders.sums.slots)) this.dispatchSoon();
     this.#abilities.match();
     const now = clockMs();
     politeness.serveHops(now);

@@ -157,7 +157,8 @@ export class Group {
   /** Time of the last start; the next one is a delay later, with the delay of that moment. */
   lastAt: number;
   /** When a task was taken last, and what `lastAt` was before. */
-  taken = { at: 0, lastAt: 0 };
+  takenAt = 0;
+  lastAtBefore = 0;
   /** Fetches that hold a slot. */
   inFlight = 0;
   /** Those among them whose request has not left its slave. */

@@ -305,8 +305,7 @@ export class Politeness {
    *  one owes it no delay. */
   spared(group: Group, now: number): void {
     group.unstarted--;
-    const { at, lastAt } = group.taken;
-    if (group.lastAt === at) group.lastAt = lastAt;
+    if (group.lastAt === group.takenAt) group.lastAt = group.lastAtBefore;
     this.#order(group, now);
   }
 
@@ -408,7 +407,8 @@ function took(host: Host, task: Task, now: number): void {
   task.queue.lease(task);
   host.inFlight++;
   group.inFlight++;
-  group.taken = { at: now, lastAt: group.lastAt };
+  group.lastAtBefore = group.lastAt;
+  group.takenAt = now;
   group.lastAt = now;
   group.waiting.remove(host);
 }

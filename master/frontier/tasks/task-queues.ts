@@ -263,8 +263,8 @@ export class TaskQueues {
 
   /** Reads in hosts while there is room. `slots`: how many fetches the slaves can have under way.
    *  Returns true if there may be more of them. */
-  unpark(slots: number): boolean {
-    this.#look(Math.max(this.#dueMin, duePerSlot * slots));
+  unpark(slots: () => number): boolean {
+    this.#look(slots);
     const until = clockMs() + readMsMax;
     for (let reads = 0; reads < unparkReads && clockMs() < until; ) {
       const crawls = [...this.#rounds.keys()].filter((crawl) => this.#hasRoomFor(crawl));
@@ -280,11 +280,12 @@ export class TaskQueues {
 
   /** Looks at how many hosts may be asked: now and then, since it looks at each, and when none may.
    *  Hosts that failed do not count: thousands of them may wait for a few that are tried again. */
-  #look(dueMax: number): void {
+  #look(slots: () => number): void {
     const [now, politeness] = [clockMs(), this.#politeness];
     const isHungry = !counted.some((line) => politeness.has(line, now));
     if (now - this.#lookedAt < lookMs && !isHungry) return;
     this.#lookedAt = now;
+    const dueMax = Math.max(this.#dueMin, duePerSlot * slots());
     const { size } = this.#places;
     const count = (among: readonly Line[]) =>
       size < this.#dueMin ? size : politeness.countDue(now, among, dueMax);
