@@ -40,7 +40,7 @@ export class GroupCommit {
   #dueAt = Number.POSITIVE_INFINITY;
   /** It is due, and may wait for room. */
   #isStarting = false;
-  #startedAt = 0;
+  #startedAt = Number.NEGATIVE_INFINITY;
   #idle: (() => void)[] = [];
   /** The end of all commits that were started. */
   #ended: Promise<void> = Promise.resolve();

@@ -30,12 +30,13 @@ import {
   gone,
   held,
   keptOf,
+  pace,
   started,
   statusOf,
   written,
 } from '../support/held.ts';
 
-const timeout = 90_000;
+const timeout = 240_000;
 
 type Harm = {
   readonly name: string;
@@ -94,9 +95,11 @@ test('held: what is done to the files of a crawl holds it alone', { timeout }, a
   for (const [i, { name, reason, harm }] of harms.entries()) {
     const crawl = `crawl-${i}`;
     // Added now, lest it ends before its turn comes.
+    site.delayMs = pace.slow;
     await client.request('crawl.add', { crawl, seeds: [site.url], priority: 0 });
     await written(cluster, crawl);
     harm(join(cluster.out, crawl));
+    site.delayMs = pace.fast;
     await master.said(new RegExp(`crawl ${crawl} is held: .*`));
     const status = await statusOf(client, crawl);
     assert.equal(status.state, 'held', name);
@@ -131,11 +134,13 @@ test('held: what is lost is refused until there are new files', { timeout }, asy
   const { site, cluster, master, slave, client } = await started(t, []);
   for (const [i, [name, harm]] of losses.entries()) {
     const crawl = `crawl-${i}`;
+    site.delayMs = pace.slow;
     await client.request('crawl.add', { crawl, seeds: [site.url], priority: 0 });
     const folder = join(cluster.out, crawl);
     await written(cluster, crawl);
     copyFileSync(fileIn(folder), keptOf(folder));
     harm(fileIn(folder));
+    site.delayMs = pace.fast;
     await master.said(new RegExp(`crawl ${crawl} is held: .*`));
     await assert.rejects(client.request('crawl.resume', { crawl }), (error) => {
       assert.match(String(error), /stays held: .*pages\.jsonl/, name);

@@ -18,13 +18,17 @@ export const fileIn = (folder: string, name = 'pages.jsonl'): string => join(fol
 /** The place where a test keeps it. */
 export const keptOf = (folder: string, name = 'pages.jsonl'): string => `${folder}-kept-${name}`;
 
+/** Waits of the site, in ms: a crawl takes long until its files are harmed, and not longer than it
+ *  must then, since neither the machine nor its disk need be fast. */
+export const pace = { slow: 400, usual: 100, fast: 10 } as const;
+
 /** Crawls with some lines written, of a site that takes some seconds. */
 export async function started(
   t: TestContext,
   crawls: readonly string[] = ['default'],
   more: readonly string[] = [],
 ) {
-  const site = await siteFor(t, generateSite(91, 120), { delayMs: 100 });
+  const site = await siteFor(t, generateSite(91, 120), { delayMs: pace.slow });
   const cluster = new Cluster(t);
   const master = await cluster.master([...heldFlags, ...more]);
   const slave = cluster.slave();
@@ -32,7 +36,10 @@ export async function started(
   const client = await cluster.connect();
   const seeds = [site.url];
   for (const crawl of crawls) await client.request('crawl.add', { crawl, seeds, priority: 0 });
-  if (crawls.length === 1) await written(cluster, 'default');
+  if (crawls.length === 1) {
+    await written(cluster, 'default');
+    site.delayMs = pace.usual;
+  }
   return { site, cluster, master, slave, client };
 }
 
