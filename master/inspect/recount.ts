@@ -46,8 +46,9 @@ const batchRows = 1_000;
 const resultRows = 16;
 /** How often it begins anew because a file was rotated meanwhile. */
 const triesMax = 5;
-/** What a renaming takes, about. */
-const renameMs = 50;
+/** How often it looks whether a renaming has ended, and how long it waits for that. */
+const renamingMs = 50;
+const renamingMsMax = 60_000;
 /** Recounts that wait while one is under way. */
 const waitingMax = 16;
 const lineColumns = ['pages', 'redirects', 'others', 'failed', 'excluded'] as const;
@@ -82,7 +83,7 @@ export class Recount {
   }
 
   /** One after the other. @throws CommandError E_NO_CRAWL, E_LIMIT too many wait ·
-   *  E_BAD_REQUEST it is being removed · ConfigError a file cannot be read */
+   *  E_BAD_REQUEST it is being removed or renamed · ConfigError a file cannot be read */
   async verify(crawl: CountedCrawl): Promise<LedgerCheck> {
     if (this.#waiting >= waitingMax) {
       throw new CommandError('E_LIMIT', 'other ledgers are being verified; try again');
@@ -94,24 +95,29 @@ export class Recount {
   }
 
   async #verify(crawl: CountedCrawl): Promise<LedgerCheck> {
-    for (let left = triesMax; ; left--) {
-      const { id, name } = crawl;
-      const { snapshot, files } = await this.#take(name);
-      let check: LedgerCheck;
-      try {
-        check = await this.#compare(id, name, { snapshot, files });
-      } finally {
-        snapshot.close();
-        for (const key of fileKeys) await files[key].close();
-      }
+    for (let left = renamingMsMax / renamingMs; left > 0; left--) {
+      const { id, name, renaming } = crawl;
+      const check = renaming === undefined ? await this.#count(id, name) : undefined;
       if (crawl.removal !== undefined) {
         const why = `the crawl "${name}" is being removed: its ledger cannot be verified`;
         throw new CommandError('E_BAD_REQUEST', why);
       }
       // Its folder may have been moved meanwhile.
       const isStill = crawl.name === name && crawl.renaming === undefined;
-      if (isStill || left <= 1) return check;
-      await sleep(renameMs);
+      if (check !== undefined && isStill) return check;
+      await sleep(renamingMs);
+    }
+    const why = `the crawl "${crawl.name}" is being renamed; try again`;
+    throw new CommandError('E_BAD_REQUEST', why);
+  }
+
+  async #count(id: number, name: string): Promise<LedgerCheck> {
+    const { snapshot, files } = await this.#take(name);
+    try {
+      return await this.#compare(id, name, { snapshot, files });
+    } finally {
+      snapshot.close();
+      for (const key of fileKeys) await files[key].close();
     }
   }
 

@@ -110,8 +110,8 @@ export class StoppedMaster {
   }
 
   /** Counts rows and lines: see `Recount`. */
-  async verify(crawl: CrawlRecord): Promise<LedgerCheck> {
-    return await this.#recount.verify(crawl);
+  async verify({ id, name }: CrawlRecord): Promise<LedgerCheck> {
+    return await this.#recount.verify({ id, name });
   }
 
   /** As its master would show it. */

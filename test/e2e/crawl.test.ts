@@ -176,7 +176,7 @@ describe('crawl', { concurrency: 2 }, () => {
 
   test('order: dfs goes down before it goes on', { timeout }, async (t) => {
     // Slow enough that a page's links are known when the next fetch but one begins.
-    const site = await siteFor(t, binaryTree(5), { delayMs: 40 });
+    const site = await siteFor(t, binaryTree(5), { delayMs: 100 });
     await crawlToEnd(t, [site.url], { flags: ['--order', 'dfs', '--per-host', '1'] });
     assert.equal(site.log.length, 63);
     // The next fetch begins while the last report is being committed, so a step down takes two
@@ -196,7 +196,7 @@ describe('crawl', { concurrency: 2 }, () => {
         '/low': ['/low/a'],
         '/low/a': [],
       }),
-      { delayMs: 100 },
+      { delayMs: 400 },
     );
     const cluster = new Cluster(t);
     const master = await cluster.master([]);

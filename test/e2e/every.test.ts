@@ -170,7 +170,7 @@ describe('every', { concurrency: 2 }, () => {
   test('every: set, cancel and remove are about the whole series', { timeout }, async (t) => {
     const { url } = await site(t);
     const cluster = new Cluster(t);
-    const master = await cluster.master([`${url}/`, ...flags, '--every', '2s']);
+    const master = await cluster.master([`${url}/`, ...flags, '--every', '5s']);
     await master.said(/crawl books-\S+: since books /);
     // By the name that its operator gave.
     const said = await cluster.ask('set', 'books', '--every', '1h', '--keep', '5');

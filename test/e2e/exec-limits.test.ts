@@ -155,37 +155,36 @@ describe('exec: hostile jobs', { concurrency: 1 }, () => {
     timeout,
   }, async (t) => {
     const base = ownTmp(t);
-    const [deaf, away, bare, group] = [odd(), odd(), odd(), odd()];
+    const [deaf, away, bare, group, polite] = [odd(), odd(), odd(), odd(), odd()];
     const { cluster, run } = await clusterWith(t, {
       fine: 'echo fine',
       deaf: `trap "" TERM; sleep ${deaf}; sleep ${deaf}; sleep ${deaf}; sleep ${deaf}`,
       away: `setsid sleep ${away} & echo gone`,
       bare: `env -i setsid sleep ${bare} & sleep 3; echo gone`,
       group: `(set -m; sleep ${group} &); echo gone`,
-      polite: 'trap "echo bye; exit 3" TERM; while :; do sleep 0.1; done',
+      polite: `trap "echo bye; exit 3" TERM; sleep ${polite} & while :; do sleep 0.1; done`,
     });
     for (const [name, mark] of Object.entries({ away, bare, group })) {
       const line = await run(name);
       assert.deepEqual([line['code'], line['stdout'], line['leftovers']], [0, 'gone\n', 1], name);
       assert.deepEqual(processesWith(mark), []);
     }
-    const cancelled = async (name: string): Promise<JobLine> => {
+    const cancelled = async (name: string, mark: string): Promise<JobLine> => {
       const { stdout } = await told(cluster, 'run', '--detach', name);
       const job = stdout.replace(/\D/g, '');
       const state = async () => JSON.parse(await cluster.ask('jobs', job, '--json')) as JobRow;
-      while ((await state()).state === 'waiting');
-      if (name === 'deaf') while (processesWith(deaf).length === 0);
+      while (processesWith(mark).length === 0) await state();
       await cluster.ask('jobs', '--cancel', job);
       while ((await state()).state !== 'ended');
       const line = jobLines(cluster).find((line) => line.job === Number(job));
       assert.ok(line);
       return line;
     };
-    const line = await cancelled('deaf');
+    const line = await cancelled('deaf', deaf);
     assert.deepEqual([line.outcome, processesWith(deaf)], ['cancelled', []]);
     assert.ok(Number(line['ms']) >= 4_900, 'SIGKILL came 5 s after SIGTERM');
-    const polite = await cancelled('polite');
-    assert.deepEqual([polite.outcome, polite['code'], polite['stdout']], ['cancelled', 3, 'bye\n']);
+    const bye = await cancelled('polite', polite);
+    assert.deepEqual([bye.outcome, bye['code'], bye['stdout']], ['cancelled', 3, 'bye\n']);
     await assertLives(run, base);
   });
 

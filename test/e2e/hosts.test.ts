@@ -20,6 +20,7 @@ describe('hosts', { concurrency: 2 }, () => {
     const cluster = new Cluster(t);
     assert.ok(site.url);
     await cluster.master([site.url, '--delay', '50']);
+    while ((await rows(cluster)).length === 0);
     assert.match(await cluster.ask('hosts'), /^host +waiting +under way +delay +from +pace/);
     cluster.slave();
     await site.requested(10);

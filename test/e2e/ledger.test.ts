@@ -3,7 +3,9 @@ import assert from 'node:assert/strict';
 import { readdirSync, readFileSync, renameSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
-import { openLmdbStore } from '../../master/store/lmdb.ts';
+import { UrlLook } from '../../master/frontier/look/url-look.ts';
+import { Recount } from '../../master/inspect/recount.ts';
+import { openLmdbStore, openStoppedStore } from '../../master/store/lmdb.ts';
 import { crawlKey, decodeCrawl, encodeCrawl } from '../../master/store/records.ts';
 import { generateSite } from '../../selftest/site.ts';
 import type { LedgerCheck } from '../../shared/ledger.ts';
@@ -139,6 +141,32 @@ describe('ledger', { concurrency: 2 }, () => {
     assert.equal(differs.length, 1);
     await client.close();
     await again.kill('SIGKILL');
+  });
+
+  test('ledger: a recount waits for a renaming, however long the disk takes', {
+    timeout,
+  }, async (t) => {
+    const site = await siteFor(t, generateSite(14, 20));
+    const cluster = new Cluster(t);
+    const master = await cluster.master([site.url, '--exit-when-done']);
+    cluster.slave();
+    await master.exited;
+    const store = await openStoppedStore(join(cluster.data, 'store'));
+    try {
+      const folderOf = (name: string) => join(cluster.out, name);
+      const recount = new Recount({ store, look: new UrlLook(store), folderOf });
+      const crawl: { id: number; name: string; renaming?: string } = { id: 1, name: 'default' };
+      crawl.renaming = 'other';
+      renameSync(folderOf('default'), folderOf('other'));
+      setTimeout(() => {
+        crawl.name = 'other';
+        delete crawl.renaming;
+      }, 1_000);
+      const { crawl: name, differs, missing } = await recount.verify(crawl);
+      assert.deepEqual([name, differs, missing], ['other', [], undefined]);
+    } finally {
+      await store.close();
+    }
   });
 
   test('ledger: rotated files count while they are there, and nothing is wrong when they are not', {

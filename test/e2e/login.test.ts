@@ -169,7 +169,7 @@ describe('login', { concurrency: 2 }, () => {
     const site = await new Site().open(t);
     site.pages = 60;
     const cluster = new Cluster(t);
-    const path = fileOf(cluster, site, { delay: 20 });
+    const path = fileOf(cluster, site, { delay: 100 });
     const master = await cluster.master([path, '--exit-when-done'], { env });
     const slave = cluster.slave();
     await cluster.grown('pages.jsonl', 5, 'c');

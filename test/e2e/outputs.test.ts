@@ -207,7 +207,7 @@ test('outputs: keys: insert, skip and update', { timeout }, async (t) => {
 test('outputs: one that is taken away holds its crawl alone; set and sinks --drop', {
   timeout,
 }, async (t) => {
-  const url = await site(t, 300, 30);
+  const url = await site(t, 300, 60);
   const cluster = new Cluster(t);
   await cluster.master([url, '--slaves', '1', '--per-host', '2', '--output', 'csv:a.csv']);
   await cluster.grown('pages.jsonl', 3);

@@ -197,6 +197,7 @@ describe('recipes', { concurrency: 2 }, () => {
     await fileMatches(path, /Letter 4/);
     await first.kill('SIGKILL');
     const second = yard.run(command);
+    await second.said(/listens on/);
     await fileMatches(path, /Letter 5".*\n/);
     second.signal('SIGINT');
     assert.equal((await second.exited).code, 0, second.output);
