@@ -114,6 +114,6 @@ export class Departure implements FrontierListener {
   }
 }
 
-function isWaitedFor({ isOpen, isAside }: CrawlView): boolean {
-  return isOpen && !isAside;
+function isWaitedFor({ isOpen, isAside, removal }: CrawlView): boolean {
+  return (isOpen && !isAside) || removal !== undefined;
 }

@@ -95,6 +95,7 @@ describe('jobs: faults', { concurrency: 1 }, () => {
     const next = await cluster.master([], { listen: address });
     const { code, stdout, stderr } = await asked;
     assert.deepEqual([code, stdout], [4, 'begun\ndone\n'], stderr);
+    await recorded(cluster, 1);
     assert.deepEqual(
       jobLines(cluster).map(({ job, outcome }) => [job, outcome]),
       [[1, 'exited']],

@@ -119,7 +119,7 @@ test('a finished crawl whose files are gone is held when it goes on, and loses n
 test('slaves come and go while options change: each page once, all with one of the agents', {
   timeout,
 }, async (t) => {
-  const site = await siteFor(t, flatSite(300), { delayMs: 10 });
+  const site = await siteFor(t, flatSite(600), { delayMs: 20 });
   const cluster = new Cluster(t);
   const master = await cluster.master([site.url, '--per-host', '8', '--user-agent', 'A/0']);
   const { address } = cluster;

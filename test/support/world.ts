@@ -55,6 +55,8 @@ export type Bounds = {
   readonly dueMin?: number;
   /** Default: they count as such that answer. */
   readonly hosts?: 'unproved';
+  /** Default: each host alone. */
+  readonly grouping?: 'domain';
   /** Default: as usual, which needs more hosts than there are here. */
   readonly unsorted?: UnsortedLimits;
 };

@@ -298,3 +298,25 @@ hostsTest(
   },
   { queuesMax: 1_000, tasksMax: 1_000, dueMin: 3 },
 );
+
+hostsTest(
+  'a group of more hosts than there is memory for leaves room for others',
+  async (world) => {
+    const slave = world.slave('slave', 8);
+    const group = hosts(200, 'one').map((url) => url.replace('.test', '.large.test'));
+    await world.seed([...group, ...hosts(12)], { ...any, delayMs: 1_000 });
+    assert.equal(world.rooms.crawls.queues.count, 64);
+    const left = new Set(hosts(12));
+    let asked = 0;
+    for (let second = 0; second < 40; second++) {
+      for (const lease of [...slave.leases]) {
+        if (!left.delete(lease.task.url)) asked++;
+        await world.done(world.report(slave, lease));
+      }
+      await world.advance(1_100);
+    }
+    assert.deepEqual([...left], []);
+    assert.ok(asked >= 36, `${asked} of the group`);
+  },
+  { queuesMax: 64, tasksMax: 1_000, grouping: 'domain' },
+);

@@ -27,6 +27,8 @@ export interface CrawlView {
   readonly blocked: { readonly hosts: number; readonly waiting: number };
   /** Neither finished nor cancelled. */
   readonly isOpen: boolean;
+  /** How far its removal is; undefined: nobody has removed it. */
+  readonly removal: CrawlRecord['removal'];
   /** Why it ended; undefined: it has not. */
   readonly ending: CrawlEnding | undefined;
   /** Nothing is left to fetch. */

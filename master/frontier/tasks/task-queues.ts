@@ -58,6 +58,10 @@ const lookMs = 50;
 /** Queues that one `rotate` checks, and the wait after which a host loses its place. */
 const rotatedQueues = 256;
 const waitMs = 5_000;
+/** What a request takes at least, of a group without a delay. */
+const requestMs = 20;
+/** Such hosts that are parked in one `rotate`: others of their group are read in for them, too. */
+const farBackMax = 64;
 /** A host that was asked makes room for others after so long: so each gets its turn. */
 const turnMs = 30_000;
 /** Rows that are counted at once, after a restart. */
@@ -230,13 +234,19 @@ export class TaskQueues {
   rotate(now: number): void {
     if (!this.#isCrowded) return;
     const isFull = this.#places.size >= this.#queuesMax;
+    let farBack = farBackMax;
     for (let i = Math.min(rotatedQueues, this.#places.size); i > 0; i--) {
       let { value: place } = this.#rotation.next();
       if (place === undefined) {
         this.#rotation = this.#places.values();
         place = this.#rotation.next().value;
       }
-      if (place !== undefined && this.#isOver(place, isFull, now)) this.#park(place);
+      if (place === undefined) continue;
+      if (this.#isOver(place, isFull, now)) this.#park(place);
+      else if (isFull && farBack > 0 && isFarBack(place.host)) {
+        farBack--;
+        this.#park(place);
+      }
     }
   }
 
@@ -404,6 +414,12 @@ function waits(host: Host, now: number, ms: number): boolean {
   if (host.inFlight > 0 || host.isUnplaced) return false;
   const dueAt = Math.max(workDueAt(host, now) ?? Number.POSITIVE_INFINITY, host.group.nextAt);
   return dueAt > now + ms;
+}
+
+/** Returns true if so many hosts of its group wait that those behind them wait as long. */
+function isFarBack({ group, inFlight, isUnplaced }: Host): boolean {
+  if (inFlight > 0 || isUnplaced) return false;
+  return group.waiting.size * Math.max(group.delayMs, requestMs) > waitMs;
 }
 
 function mapKey(hash: Buffer): string {
