@@ -208,7 +208,7 @@ export class Jobs {
     let end = this.#endOf(job);
     if (end === undefined) {
       // Its commit is under way.
-      await this.#options.commits.flushed();
+      await this.#options.commits.written([]);
       end = this.#endOf(job);
     }
     return { ...this.#rowOf(record), ...(end && { stdout: end.stdout, stderr: end.stderr }) };
@@ -331,11 +331,13 @@ export class Jobs {
     }
   }
 
-  #wait(record: JobRecord): void {
+  /** Resolves when that is on the disk. */
+  async #wait(record: JobRecord): Promise<void> {
     this.#all.set(record.job, record);
-    this.#options.commits.submit([changeOf(record)]);
+    const written = this.#options.commits.written([changeOf(record)]);
     this.#waiting.add(record);
     this.#match();
+    await written;
   }
 
   /** Jobs of `every` that wait for a process of a slave that is gone end with it. */

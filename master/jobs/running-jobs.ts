@@ -23,8 +23,8 @@ type RunningOptions = {
   readonly lostMs: number;
   /** The record has changed. */
   readonly put: (record: JobRecord) => void;
-  /** It has not run, or is tried again. */
-  readonly waitAgain: (record: JobRecord) => void;
+  /** It has not run, or is tried again. Resolves when that is on the disk. */
+  readonly waitAgain: (record: JobRecord) => Promise<void>;
   /** Resolves when its end is on the disk. */
   readonly end: (record: JobRecord, end: JobEnd) => Promise<void>;
 };
@@ -82,7 +82,7 @@ export class RunningJobs {
     // Its slave has left since, without it.
     const isThere = executor && this.#options.executors.of(executor.peer) === executor;
     if (!isThere || record.isCancelling) {
-      this.#neverSent(held);
+      void this.#neverSent(held);
       return;
     }
     held.isSent = true;
@@ -97,11 +97,11 @@ export class RunningJobs {
   }
 
   /** It was not handed out, so it waits again, and that attempt does not count. */
-  #neverSent(held: RunningJob): void {
+  async #neverSent(held: RunningJob): Promise<void> {
     this.#stops(held);
     const { running: _, startedAt: __, ...rest } = held.record;
-    if (rest.isCancelling) void this.#options.end(rest, noRun('cancelled', notBegun));
-    else this.#options.waitAgain({ ...rest, attempts: rest.attempts - 1 });
+    if (rest.isCancelling) await this.#options.end(rest, noRun('cancelled', notBegun));
+    else await this.#options.waitAgain({ ...rest, attempts: rest.attempts - 1 });
   }
 
   /** The jobs that a slave holds after it has joined again. One that it had and no longer holds
@@ -112,7 +112,7 @@ export class RunningJobs {
       const { running } = held.record;
       if (running?.instance !== executor.instance || held.executor === executor) continue;
       if (!holds.has(running.lease)) {
-        this.#neverSent(held);
+        void this.#neverSent(held);
         continue;
       }
       held.timer?.clear();
@@ -163,7 +163,7 @@ export class RunningJobs {
       return;
     }
     const { running: _, startedAt: __, ...rest } = record;
-    this.#options.waitAgain(rest);
+    await this.#options.waitAgain(rest);
   }
 
   /** The job of a lease that this session has. */
@@ -181,13 +181,18 @@ export class RunningJobs {
     if (held.isSent) this.#sendCancel(held);
   }
 
-  /** False: the job is no longer this slave's. Resolves when its end is on the disk. */
+  /** False: the job is no longer this slave's. Resolves when its end is on the disk: its slave
+   *  forgets it then, and what a slave does not hold runs again after a crash before that. */
   async report(lease: Uint8Array, end: JobEnd): Promise<boolean> {
     const held = this.#running.get(hex(lease));
-    if (held === undefined) return false;
+    if (held === undefined) {
+      // An earlier report of it may be on its way to the disk.
+      await this.#options.commits.written([]);
+      return false;
+    }
     // The job and the slave's leave were on their way at the same time. [T-122]
     if (end.outcome === 'refused' && held.executor?.slots === 0) {
-      this.#neverSent(held);
+      await this.#neverSent(held);
       return true;
     }
     this.#stops(held);

@@ -248,12 +248,17 @@ test('[T-126] a process that joins again gets its jobs by its new session', opti
 });
 
 test('[C-144] [C-74] lists are cut before they are longer than a frame', options, async () => {
-  const client = await own().join();
   const args = ['€'.repeat(21_000)];
   const ids: number[] = [];
-  for (let n = 0; n < 600; n++) {
-    ids.push(await add(client, program('/nowhere', { args, waits: true })));
-  }
+  // Side by side: each waits for the disk.
+  const clients = await Promise.all(Array.from({ length: 20 }, () => own().join()));
+  await Promise.all(
+    clients.map(async (client) => {
+      for (let n = 0; n < 30; n++) {
+        ids.push(await add(client, program('/nowhere', { args, waits: true })));
+      }
+    }),
+  );
   // The library refuses longer frames.
   const { host, port, authkey } = own();
   const library = await connect({ host, port, authkey });
@@ -280,6 +285,12 @@ test('[C-144] [C-74] lists are cut before they are longer than a frame', options
   }
   assert.equal(listed, 180);
   await library.close();
-  for (const job of ids) await client.must('job.cancel', { job });
-  await Promise.all([client, ...slaves].map((peer) => peer.close()));
+  await Promise.all(
+    clients.map(async (client) => {
+      for (let job = ids.pop(); job !== undefined; job = ids.pop()) {
+        await client.must('job.cancel', { job });
+      }
+    }),
+  );
+  await Promise.all([...clients, ...slaves].map((peer) => peer.close()));
 });

@@ -253,8 +253,8 @@ test('[X-1] items that are held, and queues that are full, take little memory', 
   const items = new Array(8).fill(Buffer.alloc(mebi - 100, 7));
   const peers = await Promise.all(Array.from({ length: 8 }, () => small.join()));
   // 320 MiB that are held, and as much that waits.
-  for (const [i, peer] of peers.entries()) {
-    for (let turn = 0; turn < 5; turn++) {
+  for (let turn = 0; turn < 5; turn++) {
+    for (const [i, peer] of peers.entries()) {
       const [held, full] = [`held-${i}`, `full-${i}-${turn}`];
       await peer.must('queue.put', { queue: held, items });
       await peer.must('queue.get', { queue: held, count: 8 });
