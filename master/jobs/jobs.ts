@@ -205,19 +205,17 @@ export class Jobs {
   async get(job: number): Promise<Replies['job.get']> {
     const record = this.#known(job);
     if (record.ended === undefined) return this.#rowOf(record);
-    let end = this.#endOf(job);
-    if (end === undefined) {
-      // Its commit is under way.
-      await this.#options.commits.written([]);
-      end = this.#endOf(job);
-    }
+    const end = await this.#writtenEnd(job);
     return { ...this.#rowOf(record), ...(end && { stdout: end.stdout, stderr: end.stderr }) };
   }
 
   /** [C-146] @throws CommandError it is not known */
   async cancel(job: number): Promise<Replies['job.cancel']> {
     const record = this.#known(job);
-    if (record.ended !== undefined) return { state: 'ended' };
+    if (record.ended !== undefined) {
+      await this.#writtenEnd(job);
+      return { state: 'ended' };
+    }
     if (this.#waiting.delete(record)) {
       await this.#end(record, noRun('cancelled', 'it was cancelled before it began'));
       return { state: 'ended' };
@@ -285,6 +283,14 @@ export class Jobs {
     const told = this.#untold.filter(({ seq }) => seq <= upTo);
     this.#untold = this.#untold.filter(({ seq }) => seq > upTo);
     for (const { job } of told) this.#watchers.ended(job);
+  }
+
+  /** Of a job that has ended: resolves when that is on the disk. */
+  async #writtenEnd(job: number): Promise<JobEnd | undefined> {
+    const end = this.#endOf(job);
+    if (end !== undefined) return end;
+    await this.#options.commits.written([]);
+    return this.#endOf(job);
   }
 
   /** With its output. */
