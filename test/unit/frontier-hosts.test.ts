@@ -320,3 +320,15 @@ hostsTest(
   },
   { queuesMax: 64, tasksMax: 1_000, grouping: 'domain' },
 );
+
+hostsTest(
+  'a host that is alone in its group waits for nobody, however long its delay',
+  async (world) => {
+    await world.seed(hosts(8), { ...any, delayMs: 10_000 });
+    const { queues } = world.rooms.crawls;
+    const before = [...world.crawl().queues.keys()];
+    assert.equal(queues.count, 4);
+    await world.advance(3_000);
+    assert.deepEqual([...world.crawl().queues.keys()], before);
+  },
+);

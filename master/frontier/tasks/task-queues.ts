@@ -419,7 +419,7 @@ function waits(host: Host, now: number, ms: number): boolean {
 /** Returns true if so many hosts of its group wait that those behind them wait as long. */
 function isFarBack({ group, inFlight, isUnplaced }: Host): boolean {
   if (inFlight > 0 || isUnplaced) return false;
-  return group.waiting.size * Math.max(group.delayMs, requestMs) > waitMs;
+  return (group.waiting.size - 1) * Math.max(group.delayMs, requestMs) > waitMs;
 }
 
 function mapKey(hash: Buffer): string {
