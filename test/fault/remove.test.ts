@@ -25,7 +25,7 @@ import { assertExact } from '../support/exact.ts';
 import { assertStops, fileIn, keptOf, started, statusOf } from '../support/held.ts';
 import { assertLeaves, siteFor } from '../support/parts.ts';
 
-const timeout = 90_000;
+const timeout = 240_000;
 
 /** Rows of each crawl in the store of a stopped master. */
 function rowsByCrawl(data: string): Record<number, number> {

@@ -8,7 +8,7 @@ import { assertStops, fileIn, keptOf, started } from '../support/held.ts';
 import { assertLeaves } from '../support/parts.ts';
 import { intendRename } from '../support/stored-crawl.ts';
 
-const timeout = 90_000;
+const timeout = 240_000;
 
 test('a running crawl is renamed again and again, and its files are exact', {
   timeout,

@@ -21,12 +21,12 @@ import { partsOf, rotatingCrawls, rotatingKey } from '../../master/store/parts.t
 import { generateSite } from '../../selftest/site.ts';
 import { Cluster } from '../support/cluster.ts';
 import { assertExact } from '../support/exact.ts';
-import { assertStops, fileIn, started, statusOf, written } from '../support/held.ts';
+import { assertStops, fileIn, pace, started, statusOf, written } from '../support/held.ts';
 import { wrongWithLedgers } from '../support/ledger.ts';
 import { siteFor } from '../support/parts.ts';
 import { SmallDisk } from '../support/small-disk.ts';
 
-const timeout = 90_000;
+const timeout = 240_000;
 const names = ['pages.jsonl', 'img_src.txt', 'skipped.jsonl'] as const;
 const date = '20261122T215501Z';
 const datedOf = (name: string, at = date) => name.replace('.', `-${at}.`);
@@ -121,6 +121,8 @@ test('rotate: kill -9 at any time, and the next start ends what was begun', {
   const folder = join(cluster.out, 'default');
   await client.close();
   let running = master;
+  // It must not be over before the last kill.
+  site.delayMs = 2 * pace.slow;
   for (let i = 0; i < 4; i++) {
     const asker = await cluster.connect();
     const asked = asker.request('crawl.rotate', { crawl: 'default' });
@@ -133,6 +135,7 @@ test('rotate: kill -9 at any time, and the next start ends what was begun', {
     await running.kill('SIGKILL');
     running = await cluster.master(['--per-host', '8'], { listen: address });
   }
+  site.delayMs = pace.fast;
   await running.said(/crawl default is done/);
   await assertStops(slave, running);
   assert.equal((await recorded(cluster)).rotating, 0);
