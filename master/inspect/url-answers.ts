@@ -86,12 +86,12 @@ export class UrlAnswers {
   /** Returns where to go on, or all that was found. */
   async #search(crawl: LookedCrawl, url: URL, seen: SeenAs, place: Place): Promise<Search> {
     const { store, look, folderOf } = this.#options;
-    // What a cancelled crawl had admitted is erased, or about to be.
+    // All that is left of it is in the files.
     const isForgotten = crawl.state === 'cancelled';
     const isBuried = store.has('buried', look.buriedKey(crawl, url));
     const wanted = Number(seen.page && !isBuried) + Number(seen.sitemap);
     let { open } = place;
-    if (place.tasks !== 'done' && wanted > open.length && !isForgotten) {
+    if (place.tasks !== 'done' && wanted > open.length) {
       const after = place.tasks === 'start' ? undefined : place.tasks;
       const { tasks, next } = await searchTasks(store, url.href, look.tasksOf(crawl, url), {
         ...(after && { after: { key: Buffer.from(after.key), rows: after.rows } }),
@@ -129,10 +129,10 @@ export class UrlAnswers {
     if (fates.every(({ kind }) => kind !== undefined)) {
       const row = store.get('buried', look.buriedKey(crawl, url));
       const isPutBack = row === undefined && seen.page && writer.isGivenUp;
-      if (isPutBack && crawl.state !== 'cancelled' && !isLast) return undefined;
+      if (isPutBack && !isLast) return undefined;
       fates.unshift(...writer.page(row && decodeBuried(row)));
     }
-    if (seen.sitemap && fates.every(({ kind }) => kind === undefined)) {
+    if (writer.isSitemap && fates.every(({ kind }) => kind === undefined)) {
       fates.push(writer.sitemap());
     }
     writer.addNotes(fates);

@@ -51,10 +51,14 @@ export class FateWriter {
     if (buried !== undefined) return [this.#buried(buried)];
     if (lines.page !== undefined) return [this.#done(lines.page)];
     if (lines.finalUrl !== undefined) return [this.#alias(lines.finalUrl)];
-    // What a cancelled crawl knew is erased bit by bit.
-    if (this.#seen.page && this.#crawl.state !== 'cancelled') return [this.#gone()];
+    if (this.#seen.page) return [this.#gone()];
     if (this.#seen.skipped || lines.skipped !== undefined) return [this.#skipped(lines.skipped)];
-    return this.#seen.sitemap || lines.sitemap !== undefined ? [] : [this.#unknown()];
+    return this.isSitemap ? [] : [this.#unknown()];
+  }
+
+  /** A cancelled crawl only has the line of it. */
+  get isSitemap(): boolean {
+    return this.#seen.sitemap || this.#found.lines.sitemap !== undefined;
   }
 
   sitemap(): UrlFate {

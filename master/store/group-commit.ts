@@ -73,7 +73,7 @@ export class GroupCommit {
     this.request(withinMs);
   }
 
-  /** Resolves when these changes are on the disk. */
+  /** Resolves when these changes, and all that were submitted before, are on the disk. */
   written(changes: Change[], withinMs = 0): Promise<void> {
     return new Promise((done) => this.submit(changes, () => done(), withinMs));
   }

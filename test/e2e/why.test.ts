@@ -485,6 +485,11 @@ describe('why', { concurrency: 2 }, () => {
     assert.match(cancelled?.text[0] ?? '', /the crawl was cancelled/);
     const [done] = await why(cluster, '--crawl', 'two', `${site}/`);
     assert.equal(done?.state, 'done');
+    await cluster.ask('add', '--crawl', 'three', '--max-depth', '1', '--attempts', '1', `${site}/`);
+    await master.said(/crawl three is done/);
+    await cluster.ask('cancel', 'three');
+    const [map] = await why(cluster, '--crawl', 'three', `${site}/map.xml`);
+    assert.deepEqual([map?.kind, map?.state], ['sitemap', 'done']);
   });
 
   test('why: an open URL that was set to be left out', { timeout }, async (t) => {

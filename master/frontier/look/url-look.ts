@@ -73,6 +73,14 @@ export type SeenAs = {
   readonly skipped: boolean;
 };
 
+const notSeen: SeenAs = {
+  page: false,
+  sitemap: false,
+  image: false,
+  canonical: false,
+  skipped: false,
+};
+
 /** An open task, as it is in the store; `before`: tasks of its host before it. */
 type OpenTask = {
   readonly key: Buffer;
@@ -113,7 +121,9 @@ export class UrlLook {
     return new Crawl(record, filter, () => keptOf(store, id));
   }
 
+  /** A cancelled crawl has forgotten everything: its rows are erased bit by bit. */
   seenAs(crawl: LookedCrawl, url: URL): SeenAs {
+    if (crawl.state === 'cancelled') return notSeen;
     const words = this.#words(crawl, url.href);
     const named = namesOfKinds(url.href);
     const names = [named.page, named.sitemap, imageName(url.href), pageName(url.href)];

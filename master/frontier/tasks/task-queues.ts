@@ -58,9 +58,9 @@ const lookMs = 50;
 /** Queues that one `rotate` checks, and the wait after which a host loses its place. */
 const rotatedQueues = 256;
 const waitMs = 5_000;
-/** What a request takes at least, of a group without a delay. */
+/** What a request of a group without a delay takes at least, for `isFarBack`. */
 const requestMs = 20;
-/** Such hosts that are parked in one `rotate`: others of their group are read in for them, too. */
+/** Hosts far back in their group that one `rotate` parks: others of it may be read in for them. */
 const farBackMax = 64;
 /** A host that was asked makes room for others after so long: so each gets its turn. */
 const turnMs = 30_000;
