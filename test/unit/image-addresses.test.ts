@@ -15,6 +15,8 @@ test('images: http and https URLs as the URL parser writes them, and nothing els
     'http://127.0.0.1/x.jpg',
     'https://xn--bcher-kva.example/a.b/c.png',
     `${a}/a%2Fb/x..png`,
+    'http://127.0.0.1:8080/a/x.jpg',
+    'http://me:secret@a.example/x.jpg',
   ]) {
     assert.ok(isHttpUrl(src), src);
   }
@@ -28,6 +30,11 @@ test('images: http and https URLs as the URL parser writes them, and nothing els
     'http://A.example/x.png',
     `${a}`,
     `${a}:80/x.png`,
+    'http:///x.png',
+    'http://1.2.3/x.png',
+    'http://a.example?b/x.png',
+    'http://a.example#b/x.png',
+    'http://xn--a/x.png',
     `${a}/a/../x.png`,
     `${a}/./x.png`,
     `${a}/x.png\n${a}/y.png`,
@@ -46,7 +53,7 @@ test('images: http and https URLs as the URL parser writes them, and nothing els
 test('images: the quick way says what the URL parser says', () => {
   const character = fc.constantFrom(...'ab.1-/%2eE~:@?#xn&+_ A0');
   const text = fc.array(character, { maxLength: 16 }).map((parts) => parts.join(''));
-  const prefix = fc.constantFrom('http://', 'https://', 'http://a.b/', 'http://1.2.3.4/');
+  const prefix = fc.constantFrom('http://', 'https://', 'http://a.b/', 'http://1.2.3.4:5/');
   fc.assert(
     fc.property(prefix, text, (start, rest) => {
       const url = start + rest;

@@ -5,9 +5,11 @@
 import type { Image, Result } from '../../../shared/requests.ts';
 import { parseUrl } from '../../../shared/url.ts';
 
-/** The most common forms, which the URL parser would leave unchanged. */
-const plain =
-  /^https?:\/\/(?!xn--)(?:[a-z0-9][a-z0-9-]*\.(?!xn--))*[a-z][a-z0-9-]*\/(?:[\w~!$&()*+,;=@:/-]|\.(?=\w)(?<=\w\.))*$/;
+/** What the URL parser leaves unchanged after the "/" of an authority, in the most common forms. */
+const plainRest = /(?:[\w~!$&()*+,;=@:/-]|\.(?=\w)(?<=\w\.))*$/y;
+/** Texts up to that "/" that the parser leaves unchanged. A site has its images on a few hosts. */
+const plainStarts = new Set<string>();
+const startsMax = 256;
 
 /** Returns the contents of a page, without images that have no such address. */
 export function withHttpImages<F extends { readonly result: Result; readonly images: Image[] }>(
@@ -22,7 +24,21 @@ export function withHttpImages<F extends { readonly result: Result; readonly ima
 
 /** Is it an absolute http or https URL, exactly as the URL parser writes it? */
 export function isHttpUrl(text: string): boolean {
-  if (plain.test(text)) return true;
-  if (!/^https?:/.test(text) || !URL.canParse(text)) return false;
-  return parseUrl(text).href === text;
+  if (!/^https?:/.test(text)) return false;
+  const end = text.indexOf('/', 'https://'.length) + 1;
+  plainRest.lastIndex = end;
+  if (end > 0 && plainRest.test(text)) return isPlainStart(text.slice(0, end));
+  return isUnchanged(text);
+}
+
+function isPlainStart(start: string): boolean {
+  if (plainStarts.has(start)) return true;
+  if (!isUnchanged(start)) return false;
+  if (plainStarts.size === startsMax) plainStarts.clear();
+  plainStarts.add(start);
+  return true;
+}
+
+function isUnchanged(text: string): boolean {
+  return URL.canParse(text) && parseUrl(text).href === text;
 }
