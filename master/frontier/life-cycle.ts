@@ -104,7 +104,11 @@ export class LifeCycle implements ResultListener<Crawl> {
 
   /** A held crawl stays held. */
   async #move(crawl: Crawl, from: Crawl['state'], to: 'running' | 'paused'): Promise<boolean> {
-    if (crawl.held !== undefined || crawl.state !== from) return false;
+    if (crawl.held !== undefined || crawl.state !== from) {
+      // The same command may have come before, and be on its way to the disk.
+      await this.#options.commits.written([]);
+      return false;
+    }
     crawl.moveTo(to);
     this.#turned(crawl);
     await this.#save(crawl);

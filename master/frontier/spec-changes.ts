@@ -75,6 +75,9 @@ export class SpecChanges {
       this.#options.lifeCycle.checkLogin(crawl);
       this.#options.events.crawlChanged(crawl, { changed, isReopened });
       this.#wake(crawl);
+    } else {
+      // The same change may have come before, and be on its way to the disk.
+      await this.#options.commits.written([]);
     }
     return answerOf(crawl, change, { isReopened, ends: wasOpen && crawl.isFull });
   }

@@ -427,3 +427,23 @@ worldTest('a crawl that ends while a change of it is prepared stays as it is', a
   for (let i = 0; i < 20; i++) await world.advance(100);
   assert.deepEqual(world.rows('crawls', 1), []);
 });
+
+for (const [name, command] of [
+  ['pause', ({ frontier }) => frontier.pause('default')],
+  ['resume', ({ frontier }) => frontier.resume('default')],
+  ['set', ({ frontier }) => frontier.change('default', { maxPages: 4 })],
+  ['add', (world) => world.offerSeeds([`${a}/new`], specOf())],
+  ['cancel', ({ frontier }) => frontier.cancel('default')],
+] as [string, (world: World) => Promise<unknown>][]) {
+  worldTest(`${name} twice: none is answered before the first is on the disk`, async (world) => {
+    await waiting(world, ['/1', '/2']);
+    if (name === 'resume') await world.done(world.frontier.pause('default'));
+    let isFirst = false;
+    const first = command(world).then(() => (isFirst = true));
+    // Those of one commit are answered in one turn.
+    const turn = () => new Promise<boolean>((done) => setImmediate(() => done(isFirst)));
+    const second = command(world).then(turn);
+    assert.equal(await world.done(second), true);
+    await world.done(first);
+  });
+}
