@@ -37,6 +37,7 @@ import { isUrgent, kindOf } from './kinds/kinds.ts';
 import { Logins } from './logins.ts';
 import { MasterLink } from './master-link.ts';
 import { Outbox } from './outbox.ts';
+import { residentBytes } from './resident-bytes.ts';
 import { CrawlRules } from './rules/crawl-rules.ts';
 import { archiveWith, ofFailure } from './statements.ts';
 import { giveBack, Trains } from './trains.ts';
@@ -113,7 +114,8 @@ export class Worker {
     this.#abilities = new Abilities(options.log);
     this.#credit = new CreditTeller(options, () => this.#state === 'working');
     this.#fetchLog = FetchLog.of(options.log);
-    this.#fetcher = new Fetcher({ connections: options.slots, addresses: this.#addresses });
+    const { slots: connections, log } = options;
+    this.#fetcher = new Fetcher({ connections, addresses: this.#addresses, log });
     this.#proxies = new Proxies({
       onAside: ({ name }, reason, ms) => {
         const forS = Math.round(ms / 1000);
@@ -244,7 +246,7 @@ export class Worker {
     const tell = () =>
       master.notify('slave.state', {
         version,
-        memoryBytes: process.memoryUsage.rss(),
+        memoryBytes: residentBytes(),
         fetching: Math.min(this.#fetching.size, limits.creditMax),
       });
     clearInterval(this.#stateTimer);
@@ -329,11 +331,8 @@ export class Worker {
     const { items, follow: rules, render } = crawl.spec;
     const hasRules = items !== undefined || rules !== undefined;
     const isRendered = render !== undefined;
-    const kind = kindOf(
-      task,
-      this.#options.page ? 'function' : hasRules ? 'rules' : undefined,
-      isRendered,
-    );
+    const way = this.#options.page ? 'function' : hasRules ? 'rules' : undefined;
+    const kind = kindOf(task, way, isRendered);
     if (kind === undefined) {
       this.#outbox.tell(ofFailure(task, unknownKind));
       return false;

@@ -5,6 +5,7 @@
  */
 import { awakeMs } from '../../shared/awake.ts';
 import type { FetchSpec, TaskRequest } from '../../shared/crawl.ts';
+import type { Logger } from '../../shared/log.ts';
 import type { Result } from '../../shared/requests.ts';
 import { AddressCache } from '../../shared/resolver.ts';
 import { isRelatedHost } from '../../shared/url.ts';
@@ -15,6 +16,7 @@ import type { Answer, Hop } from './exchange.ts';
 import type { FetchPlan } from './fetch-plan.ts';
 import type { Fetched } from './fetched.ts';
 import { hopTo } from './hop.ts';
+import { Lacks } from './lack.ts';
 import { OddOrigins } from './odd-origins.ts';
 import type { Failure, Follow, Turn } from './outcome.ts';
 import type { ProxyServer } from './proxies.ts';
@@ -82,10 +84,13 @@ export type FetchContext = {
 export class Fetcher {
   readonly #clients: Clients;
   readonly #oddOrigins = new OddOrigins();
+  readonly #lacks: Lacks;
 
-  /** `connections`: sockets per origin at once, ≥ 1. `addresses`: a cache over another resolver. */
-  constructor(options: { connections: number; addresses?: AddressCache }) {
-    const { connections, addresses = new AddressCache() } = options;
+  /** `connections`: sockets per origin at once, ≥ 1. `addresses`: a cache over another resolver.
+   *  `log`: hears what this machine lacks for requests. */
+  constructor(options: { connections: number; addresses?: AddressCache; log?: Logger }) {
+    const { connections, addresses = new AddressCache(), log } = options;
+    this.#lacks = new Lacks(log);
     const onLenient = (origin: string, isOdd: boolean) => this.#oddOrigins.answered(origin, isOdd);
     this.#clients = new Clients({ connections, addresses, onLenient });
   }
@@ -152,6 +157,10 @@ export class Fetcher {
       if (refusal !== undefined) return { kind: 'failed', ...told(noAnswer), failure: refusal };
       switch (hop.kind) {
         case 'failed':
+          if (hop.lack !== undefined) {
+            await this.#lacks.rest(hop.lack, signal);
+            return { kind: 'put-off' };
+          }
           return { kind: 'failed', ...told(noAnswer), failure: hop };
         case 'body':
           return { kind: 'body', ...told(hop), body: hop.body };

@@ -9,6 +9,7 @@ import type { FetchErrorBody, Image, Result } from '../../shared/requests.ts';
 import { LookupError } from '../../shared/resolver.ts';
 import { CodingError } from './content.ts';
 import { BlockedError } from './guard.ts';
+import { lackOf } from './lack.ts';
 import { ProxyError } from './proxy-error.ts';
 import { MalformedError } from './response-head.ts';
 
@@ -133,12 +134,14 @@ export class StaleError extends Error {
 }
 
 /** A request without an answer. `isUnreadable`: undici refused it, a lenient client may not.
- *  `isStale`: a new connection may have it. `isFinal`: the next attempt will fail the same way. */
+ *  `isStale`: a new connection may have it. `isFinal`: the next attempt will fail the same way.
+ *  `lack`: what this machine lacks for it, by no fault of the host. */
 export type Failure = {
   readonly error: FetchErrorBody;
   readonly isUnreadable?: true;
   readonly isStale?: true;
   readonly isFinal?: true;
+  readonly lack?: string;
 };
 
 /** What is said of an error. `hasHead`: of one that came after the head of an answer. Before it, a
@@ -147,6 +150,8 @@ export function failureOf(error: unknown, hasHead: boolean): Failure {
   if (error instanceof MalformedError || error instanceof CodingError) {
     return { error: fetchError(error), isFinal: true };
   }
+  const lack = lackOf(codeOf(error), error instanceof LookupError);
+  if (lack !== undefined) return { error: fetchError(error), lack };
   const isMisnamed = !hasHead && codeOf(error) === 'UND_ERR_RES_CONTENT_LENGTH_MISMATCH';
   if (isMisnamed)
     return { error: { kind: 'protocol', message: 'malformed answer' }, isUnreadable: true };

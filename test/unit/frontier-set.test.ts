@@ -432,7 +432,7 @@ for (const [name, command] of [
   ['pause', ({ frontier }) => frontier.pause('default')],
   ['resume', ({ frontier }) => frontier.resume('default')],
   ['set', ({ frontier }) => frontier.change('default', { maxPages: 4 })],
-  ['add', (world) => world.offerSeeds([`${a}/new`], specOf())],
+  ['add', (world) => world.offerSeeds([`${a}/new`], specOf({}))],
   ['cancel', ({ frontier }) => frontier.cancel('default')],
 ] as [string, (world: World) => Promise<unknown>][]) {
   worldTest(`${name} twice: none is answered before the first is on the disk`, async (world) => {

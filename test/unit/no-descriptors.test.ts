@@ -11,7 +11,7 @@ function starved(code: string): string {
     try { for (;;) openSync('/dev/null'); } catch {}
     run();`;
   const node = ['--input-type=module', '-e', all];
-  return execFileSync('sh', ['-c', 'ulimit -n 64 && exec "$0" "$@"', process.execPath, ...node], {
+  return execFileSync('sh', ['-c', 'ulimit -n 256 && exec "$0" "$@"', process.execPath, ...node], {
     encoding: 'utf8',
   }).trim();
 }
@@ -34,4 +34,37 @@ test('no descriptors: a command of seeds fails with one line', () => {
     const options = { command: ['ls'], folder: '/', timeoutMs: 5_000, bytesMax: 100 };
     const run = () => runCommand(options).catch((error) => console.log(String(error)));`);
   assert.match(said, /^ConfigError: the command ls cannot be run in \/: spawn ls EMFILE$/);
+});
+
+test('no descriptors: a request that cannot be made is put off, and no host is at fault', () => {
+  const said = starved(`
+    import { once } from 'node:events';
+    import { createServer } from 'node:http';
+    import { fetchSpecSchema } from 'dist:shared/crawl.js';
+    import { Fetcher } from 'dist:slave/fetch/fetcher.js';
+    import { robots } from 'dist:slave/kinds/robots.js';
+    import { residentBytes } from 'dist:slave/resident-bytes.js';
+    const server = createServer((_, answer) => answer.end('x')).listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const { port } = server.address();
+    const log = { warn: (text) => console.log(text) };
+    const fetcher = new Fetcher({ connections: 1, log });
+    const { signal } = new AbortController();
+    const fetch = async (host) => {
+      const spec = fetchSpecSchema.parse({ allowPrivate: ['127.0.0.0/8'] });
+      const url = \`http://\${host}:\${port}/\`;
+      const { kind, failure } = await fetcher.fetch(robots.plan, url, spec, signal);
+      console.log(kind, failure?.error?.message ?? '');
+    };
+    await fetch('127.0.0.1');
+    const run = async () => {
+      await fetch('127.0.0.2');
+      await fetch('nowhere.example');
+      console.log(residentBytes() > 1_000_000);
+      process.exit(0);
+    };`);
+  const [first, why, ...rest] = said.split('\n').map((line) => line.trim());
+  assert.equal(first, 'body');
+  assert.match(why ?? '', /^some pages wait: no file descriptor is left \(EMFILE\): raise/);
+  assert.deepEqual(rest, ['put-off', 'put-off', 'true']);
 });

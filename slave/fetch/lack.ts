@@ -1,0 +1,53 @@
+/**
+ * What this machine lacks for a request, by no fault of the host: descriptors, memory. Such a
+ * request was not made. Its task is put off, after a rest in which it keeps its slot, so that a
+ * slave fetches no more at once than it can.
+ */
+import { closeSync, openSync } from 'node:fs';
+import { devNull } from 'node:os';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Logger } from '../../shared/log.ts';
+
+const lacks = new Map([
+  ['EMFILE', 'no file descriptor is left (EMFILE): raise `ulimit -n`, or give fewer --slots'],
+  ['ENFILE', 'the machine has no file descriptor left (ENFILE)'],
+  ['ENOBUFS', 'the system has no memory left for sockets (ENOBUFS)'],
+  ['ENOMEM', 'the system has no memory left (ENOMEM)'],
+]);
+const restMs = 1_000;
+const logEveryMs = 60_000;
+
+/** In words, for an error of this code; undefined: nothing, the host or the network is at fault.
+ *  `isLookup`: resolvers have other names for it, such as ECONNREFUSED of c-ares. */
+export function lackOf(code: string, isLookup: boolean): string | undefined {
+  return lacks.get(code) ?? (isLookup ? lacks.get(openingFault()) : undefined);
+}
+
+/** The code with which no file can be opened now. */
+function openingFault(): string {
+  try {
+    closeSync(openSync(devNull, 'r'));
+    return '';
+  } catch (error) {
+    return error instanceof Error && 'code' in error ? String(error.code) : '';
+  }
+}
+
+export class Lacks {
+  readonly #log: Pick<Logger, 'warn'> | undefined;
+  #loggedAt = Number.NEGATIVE_INFINITY;
+
+  constructor(log: Pick<Logger, 'warn'> | undefined) {
+    this.#log = log;
+  }
+
+  /** Resolves after a rest. @throws AbortError when the signal fires */
+  async rest(lack: string, signal: AbortSignal): Promise<void> {
+    const now = performance.now();
+    if (now - this.#loggedAt >= logEveryMs) {
+      this.#loggedAt = now;
+      this.#log?.warn(`some pages wait: ${lack}`);
+    }
+    await sleep(restMs, undefined, { signal });
+  }
+}
