@@ -144,7 +144,7 @@ export class Worker {
     const onKilled = (why: string) => options.log.warn(`rules: a page ${why}; it is counted`);
     const onMissing = (crawl: string, why: string) =>
       options.log.warn({ crawl }, `gets no pages of this crawl: article ${why}`);
-    this.#rules = new CrawlRules({ onKilled, onMissing, page: options.page });
+    this.#rules = new CrawlRules({ onKilled, onMissing, page: options.page, log });
     this.#after = new AfterFetch({
       ...{ rules: this.#rules, fetcher: this.#fetcher, outbox: this.#outbox },
       master: () => this.#link.master,

@@ -7,9 +7,9 @@ import { STATUS_CODES } from 'node:http';
 import type { FetchErrorKind } from '../../shared/protocol.ts';
 import type { FetchErrorBody, Image, Result } from '../../shared/requests.ts';
 import { LookupError } from '../../shared/resolver.ts';
+import { lackOf } from '../lack.ts';
 import { CodingError } from './content.ts';
 import { BlockedError } from './guard.ts';
-import { lackOf } from './lack.ts';
 import { ProxyError } from './proxy-error.ts';
 import { MalformedError } from './response-head.ts';
 

@@ -6,6 +6,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { FetchSpec } from '../../shared/crawl.ts';
 import { hasArticle, type ItemRules, ruleLimits } from '../../shared/items.ts';
+import type { Logger } from '../../shared/log.ts';
 import type { PageInput, RuleOutcome } from '../../shared/rule-results.ts';
 import { findArticlePackages } from './article-packages.ts';
 import { type Evaluated, failedItems, fitted } from './fit.ts';
@@ -21,6 +22,7 @@ type CrawlRulesOptions = {
   readonly onMissing?: (crawl: string, why: string) => void;
   /** File of a page function, absolute. */
   readonly page: string | undefined;
+  readonly log?: Logger;
 };
 type Known = { readonly spec: FetchSpec; readonly learned: Promise<Learned> };
 

@@ -18,12 +18,14 @@ import { brotliDecompressSync } from 'node:zlib';
 import { AwakeTimer } from '../../shared/awake.ts';
 import type { FollowRule } from '../../shared/follow.ts';
 import { hasArticle, type ItemRules } from '../../shared/items.ts';
+import type { Logger } from '../../shared/log.ts';
 import type {
   CrawlRulesGiven,
   PageInput,
   RuleOutcome,
   RuleProblem,
 } from '../../shared/rule-results.ts';
+import { Lacks, lackOf, lackRestMs } from '../lack.ts';
 import { findArticlePackages } from './article-packages.ts';
 import type { ArticlePackages, FromChild, ToChild } from './messages.ts';
 import { ruleProgram } from './rule-program.ts';
@@ -36,6 +38,8 @@ type RuleProcessOptions = {
   readonly onKilled?: (why: string) => void;
   /** File of a page function, absolute; default: none. */
   readonly page?: string | undefined;
+  /** Hears what this machine lacks for a child. */
+  readonly log?: Logger;
 };
 
 type Job = {
@@ -72,6 +76,7 @@ export class RuleProcess {
   /** The next one: to start it takes longer than most pages. */
   #spare: { readonly child: ChildProcess; isReady: boolean } | undefined;
   #state: 'none' | 'starting' | 'idle' | 'busy' | 'closed' = 'none';
+  readonly #lacks: Lacks;
   #startTimer: AwakeTimer | undefined;
   #pageTimer: AwakeTimer | undefined;
   #lookTimer: NodeJS.Timeout | undefined;
@@ -86,6 +91,7 @@ export class RuleProcess {
     this.#options = options;
     this.#timeMs = options.timeMs ?? timeMsDefault;
     this.#memoryBytes = options.memoryBytes ?? memoryBytesDefault;
+    this.#lacks = new Lacks(options.log);
   }
 
   /** Loads the page function. Returns what is wrong with it. */
@@ -205,12 +211,25 @@ export class RuleProcess {
     child.stdin?.on('error', () => {});
     child.stdin?.end('packed' in ruleProgram ? unpacked(ruleProgram.packed) : '');
     child.on('message', (message: FromChild) => this.#heard(child, message));
-    child.on('error', (error) => {
+    child.on('error', (error: NodeJS.ErrnoException) => {
       // Of a message that cannot be sent: its end follows, with a better reason.
-      if (child.pid === undefined) this.#ended(child, error.message);
+      if (child.pid !== undefined) return;
+      const lack = lackOf(error.code ?? '', false);
+      if (lack === undefined) this.#ended(child, error.message);
+      else this.#lacked(child, lack);
     });
     child.on('exit', (code, signal) => this.#ended(child, `the child ended (${signal ?? code})`));
     return child;
+  }
+
+  /** No child can be made now. The pages wait: neither they nor their rules are at fault. */
+  #lacked(child: ChildProcess, lack: string): void {
+    if (child === this.#spare?.child) this.#spare = undefined;
+    if (child !== this.#child) return;
+    this.#end('');
+    this.#lacks.told(lack);
+    this.#state = 'starting';
+    this.#startTimer = new AwakeTimer(() => this.#start(), lackRestMs);
   }
 
   /** A new child learns the rules that the last one knew. */

@@ -6,9 +6,10 @@ import test from 'node:test';
 /** Runs a module, with `dist` as the folder of the build, after it has taken all descriptors. */
 function starved(code: string): string {
   const all = `
-    import { openSync } from 'node:fs';
+    import { closeSync, openSync } from 'node:fs';
     ${code.replaceAll('dist:', new URL('../../', import.meta.url).href)}
-    try { for (;;) openSync('/dev/null'); } catch {}
+    const taken = [];
+    try { for (;;) taken.push(openSync('/dev/null')); } catch {}
     run();`;
   const node = ['--input-type=module', '-e', all];
   return execFileSync('sh', ['-c', 'ulimit -n 256 && exec "$0" "$@"', process.execPath, ...node], {
@@ -67,4 +68,23 @@ test('no descriptors: a request that cannot be made is put off, and no host is a
   assert.equal(first, 'body');
   assert.match(why ?? '', /^some pages wait: no file descriptor is left \(EMFILE\): raise/);
   assert.deepEqual(rest, ['put-off', 'put-off', 'true']);
+});
+
+test('no descriptors: pages wait for the child that evaluates their rules', () => {
+  const said = starved(`
+    import { RuleProcess } from 'dist:slave/rules/rule-process.js';
+    const log = {
+      warn: (text) => {
+        console.log(text);
+        for (const one of taken.splice(0)) closeSync(one);
+      },
+    };
+    const run = async () => {
+      const rules = new RuleProcess({ log });
+      console.log(await rules.learn({ r: { fields: { title: { css: 'title' } } } }));
+      await rules.close();
+    };`);
+  const [why, set] = said.split('\n');
+  assert.match(why ?? '', /^some pages wait: no file descriptor is left/);
+  assert.equal(set, '1');
 });

@@ -1,20 +1,23 @@
 /**
- * What this machine lacks for a request, by no fault of the host: descriptors, memory. Such a
- * request was not made. Its task is put off, after a rest in which it keeps its slot, so that a
- * slave fetches no more at once than it can.
+ * What this machine lacks for a request or for a child process, by no fault of the host or of the
+ * page: descriptors, memory, processes. Such a request was not made. Its task is put off, after a
+ * rest in which it keeps its slot, so that a slave fetches no more at once than it can. Pages wait
+ * for the child.
  */
 import { closeSync, openSync } from 'node:fs';
 import { devNull } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Logger } from '../../shared/log.ts';
+import type { Logger } from '../shared/log.ts';
 
 const lacks = new Map([
   ['EMFILE', 'no file descriptor is left (EMFILE): raise `ulimit -n`, or give fewer --slots'],
   ['ENFILE', 'the machine has no file descriptor left (ENFILE)'],
   ['ENOBUFS', 'the system has no memory left for sockets (ENOBUFS)'],
+  ['EAGAIN', 'this user may have no more processes (EAGAIN): raise `ulimit -u`'],
   ['ENOMEM', 'the system has no memory left (ENOMEM)'],
 ]);
-const restMs = 1_000;
+/** Before it is tried again. */
+export const lackRestMs = 1_000;
 const logEveryMs = 60_000;
 
 /** In words, for an error of this code; undefined: nothing, the host or the network is at fault.
@@ -41,13 +44,18 @@ export class Lacks {
     this.#log = log;
   }
 
-  /** Resolves after a rest. @throws AbortError when the signal fires */
-  async rest(lack: string, signal: AbortSignal): Promise<void> {
+  /** Logs it, if the last time is long ago. */
+  told(lack: string): void {
     const now = performance.now();
     if (now - this.#loggedAt >= logEveryMs) {
       this.#loggedAt = now;
       this.#log?.warn(`some pages wait: ${lack}`);
     }
-    await sleep(restMs, undefined, { signal });
+  }
+
+  /** Logs it. Resolves after a rest. @throws AbortError when the signal fires */
+  async rest(lack: string, signal: AbortSignal): Promise<void> {
+    this.told(lack);
+    await sleep(lackRestMs, undefined, { signal });
   }
 }
