@@ -7,7 +7,8 @@
  */
 
 import { lookup, Resolver } from 'node:dns/promises';
-import { readFileSync } from 'node:fs';
+import { closeSync, openSync, readFileSync } from 'node:fs';
+import { devNull } from 'node:os';
 import { AwakeTimer } from './awake.ts';
 import { messageOf } from './errors.ts';
 
@@ -21,7 +22,8 @@ type Resolved = {
 export type Resolve = (hostname: string) => Promise<Resolved>;
 
 /** A name without an address now; always a FetchError of kind `dns`. `code`: Node's, of c-ares or
- *  getaddrinfo (ENOTFOUND, ESERVFAIL, EREFUSED, ETIMEOUT, EAI_AGAIN, …). */
+ *  getaddrinfo (ENOTFOUND, ESERVFAIL, EREFUSED, ETIMEOUT, EAI_AGAIN, …), or EMFILE, ENFILE if no
+ *  file could be opened either. */
 export class LookupError extends Error {
   readonly kind = 'dns';
   readonly code: string;
@@ -184,13 +186,28 @@ async function askSystem(hostname: string): Promise<Resolved> {
 
 /** The DNS has no such name or address, or there is no DNS at all. */
 function isUnknownName(error: unknown): boolean {
-  const code = error instanceof Error && 'code' in error ? error.code : undefined;
+  const code = codeOf(error);
   return code === 'ENOTFOUND' || code === 'ENODATA' || code === 'ECONNREFUSED';
 }
 
+/** A resolver that may open no file or socket calls that by another name: c-ares ECONNREFUSED. */
 function lookupError(error: unknown): LookupError {
-  const code = error instanceof Error && 'code' in error ? String(error.code) : '';
-  return new LookupError(messageOf(error), code, error);
+  const cause = openingFault() ?? error;
+  return new LookupError(messageOf(cause), codeOf(cause), cause);
+}
+
+/** Why no file can be opened now; undefined: one can. */
+function openingFault(): unknown {
+  try {
+    closeSync(openSync(devNull, 'r'));
+    return undefined;
+  } catch (error) {
+    return error;
+  }
+}
+
+function codeOf(error: unknown): string {
+  return error instanceof Error && 'code' in error ? String(error.code) : '';
 }
 
 async function withDeadline<T>(promise: Promise<T>, hostname: string, ms: number): Promise<T> {

@@ -4,8 +4,6 @@
  * rest in which it keeps its slot, so that a slave fetches no more at once than it can. Pages wait
  * for the child.
  */
-import { closeSync, openSync } from 'node:fs';
-import { devNull } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from '../shared/log.ts';
 
@@ -20,20 +18,9 @@ const lacks = new Map([
 export const lackRestMs = 1_000;
 const logEveryMs = 60_000;
 
-/** In words, for an error of this code; undefined: nothing, the host or the network is at fault.
- *  `isLookup`: resolvers have other names for it, such as ECONNREFUSED of c-ares. */
-export function lackOf(code: string, isLookup: boolean): string | undefined {
-  return lacks.get(code) ?? (isLookup ? lacks.get(openingFault()) : undefined);
-}
-
-/** The code with which no file can be opened now. */
-function openingFault(): string {
-  try {
-    closeSync(openSync(devNull, 'r'));
-    return '';
-  } catch (error) {
-    return error instanceof Error && 'code' in error ? String(error.code) : '';
-  }
+/** In words, for an error of this code; undefined: nothing, the host or the network is at fault. */
+export function lackOf(code: string): string | undefined {
+  return lacks.get(code);
 }
 
 export class Lacks {

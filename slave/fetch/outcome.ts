@@ -150,7 +150,7 @@ export function failureOf(error: unknown, hasHead: boolean): Failure {
   if (error instanceof MalformedError || error instanceof CodingError) {
     return { error: fetchError(error), isFinal: true };
   }
-  const lack = lackOf(codeOf(error), error instanceof LookupError);
+  const lack = lackOf(codeOf(error));
   if (lack !== undefined) return { error: fetchError(error), lack };
   const isMisnamed = !hasHead && codeOf(error) === 'UND_ERR_RES_CONTENT_LENGTH_MISMATCH';
   if (isMisnamed)

@@ -214,7 +214,7 @@ export class RuleProcess {
     child.on('error', (error: NodeJS.ErrnoException) => {
       // Of a message that cannot be sent: its end follows, with a better reason.
       if (child.pid !== undefined) return;
-      const lack = lackOf(error.code ?? '', false);
+      const lack = lackOf(error.code ?? '');
       if (lack === undefined) this.#ended(child, error.message);
       else this.#lacked(child, lack);
     });
