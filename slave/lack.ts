@@ -23,11 +23,12 @@ export function lackOf(code: string): string | undefined {
   return lacks.get(code);
 }
 
+/** One for all that waits in a slave. */
 export class Lacks {
-  readonly #log: Pick<Logger, 'warn'> | undefined;
+  readonly #log: Logger;
   #loggedAt = Number.NEGATIVE_INFINITY;
 
-  constructor(log: Pick<Logger, 'warn'> | undefined) {
+  constructor(log: Logger) {
     this.#log = log;
   }
 
@@ -36,7 +37,7 @@ export class Lacks {
     const now = performance.now();
     if (now - this.#loggedAt >= logEveryMs) {
       this.#loggedAt = now;
-      this.#log?.warn(`some pages wait: ${lack}`);
+      this.#log.warn(`some pages wait: ${lack}`);
     }
   }
 

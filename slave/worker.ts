@@ -34,6 +34,7 @@ import { Proxies } from './fetch/proxies.ts';
 import { type Recording, recordingOf } from './fetch/recording.ts';
 import { FetchLog } from './fetch-log.ts';
 import { isUrgent, kindOf } from './kinds/kinds.ts';
+import { Lacks } from './lack.ts';
 import { Logins } from './logins.ts';
 import { MasterLink } from './master-link.ts';
 import { Outbox } from './outbox.ts';
@@ -114,8 +115,8 @@ export class Worker {
     this.#abilities = new Abilities(options.log);
     this.#credit = new CreditTeller(options, () => this.#state === 'working');
     this.#fetchLog = FetchLog.of(options.log);
-    const { slots: connections, log } = options;
-    this.#fetcher = new Fetcher({ connections, addresses: this.#addresses, log });
+    const lacks = new Lacks(options.log);
+    this.#fetcher = new Fetcher({ connections: options.slots, addresses: this.#addresses, lacks });
     this.#proxies = new Proxies({
       onAside: ({ name }, reason, ms) => {
         const forS = Math.round(ms / 1000);
@@ -144,7 +145,7 @@ export class Worker {
     const onKilled = (why: string) => options.log.warn(`rules: a page ${why}; it is counted`);
     const onMissing = (crawl: string, why: string) =>
       options.log.warn({ crawl }, `gets no pages of this crawl: article ${why}`);
-    this.#rules = new CrawlRules({ onKilled, onMissing, page: options.page, log });
+    this.#rules = new CrawlRules({ onKilled, onMissing, page: options.page, lacks });
     this.#after = new AfterFetch({
       ...{ rules: this.#rules, fetcher: this.#fetcher, outbox: this.#outbox },
       master: () => this.#link.master,

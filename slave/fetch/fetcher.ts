@@ -5,11 +5,10 @@
  */
 import { awakeMs } from '../../shared/awake.ts';
 import type { FetchSpec, TaskRequest } from '../../shared/crawl.ts';
-import type { Logger } from '../../shared/log.ts';
 import type { Result } from '../../shared/requests.ts';
 import { AddressCache } from '../../shared/resolver.ts';
 import { isRelatedHost } from '../../shared/url.ts';
-import { Lacks } from '../lack.ts';
+import type { Lacks } from '../lack.ts';
 import { Clients } from './clients.ts';
 import type { Validators } from './content.ts';
 import { CookieJar } from './cookies.ts';
@@ -84,13 +83,13 @@ export type FetchContext = {
 export class Fetcher {
   readonly #clients: Clients;
   readonly #oddOrigins = new OddOrigins();
-  readonly #lacks: Lacks;
+  readonly #lacks: Lacks | undefined;
 
   /** `connections`: sockets per origin at once, ≥ 1. `addresses`: a cache over another resolver.
-   *  `log`: hears what this machine lacks for requests. */
-  constructor(options: { connections: number; addresses?: AddressCache; log?: Logger }) {
-    const { connections, addresses = new AddressCache(), log } = options;
-    this.#lacks = new Lacks(log);
+   *  `lacks`: requests for which this machine lacks something are put off; default: they fail. */
+  constructor(options: { connections: number; addresses?: AddressCache; lacks?: Lacks }) {
+    const { connections, addresses = new AddressCache(), lacks } = options;
+    this.#lacks = lacks;
     const onLenient = (origin: string, isOdd: boolean) => this.#oddOrigins.answered(origin, isOdd);
     this.#clients = new Clients({ connections, addresses, onLenient });
   }
@@ -157,8 +156,8 @@ export class Fetcher {
       if (refusal !== undefined) return { kind: 'failed', ...told(noAnswer), failure: refusal };
       switch (hop.kind) {
         case 'failed':
-          if (hop.lack !== undefined) {
-            await this.#lacks.rest(hop.lack, signal);
+          if (hop.isLack && this.#lacks !== undefined) {
+            await this.#lacks.rest(hop.error.message, signal);
             return { kind: 'put-off' };
           }
           return { kind: 'failed', ...told(noAnswer), failure: hop };

@@ -135,13 +135,13 @@ export class StaleError extends Error {
 
 /** A request without an answer. `isUnreadable`: undici refused it, a lenient client may not.
  *  `isStale`: a new connection may have it. `isFinal`: the next attempt will fail the same way.
- *  `lack`: what this machine lacks for it, by no fault of the host. */
+ *  `isLack`: it says what this machine lacks for it, by no fault of the host. */
 export type Failure = {
   readonly error: FetchErrorBody;
   readonly isUnreadable?: true;
   readonly isStale?: true;
   readonly isFinal?: true;
-  readonly lack?: string;
+  readonly isLack?: true;
 };
 
 /** What is said of an error. `hasHead`: of one that came after the head of an answer. Before it, a
@@ -151,7 +151,7 @@ export function failureOf(error: unknown, hasHead: boolean): Failure {
     return { error: fetchError(error), isFinal: true };
   }
   const lack = lackOf(codeOf(error));
-  if (lack !== undefined) return { error: fetchError(error), lack };
+  if (lack !== undefined) return { error: { kind: 'connect', message: lack }, isLack: true };
   const isMisnamed = !hasHead && codeOf(error) === 'UND_ERR_RES_CONTENT_LENGTH_MISMATCH';
   if (isMisnamed)
     return { error: { kind: 'protocol', message: 'malformed answer' }, isUnreadable: true };

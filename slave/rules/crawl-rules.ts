@@ -6,8 +6,8 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { FetchSpec } from '../../shared/crawl.ts';
 import { hasArticle, type ItemRules, ruleLimits } from '../../shared/items.ts';
-import type { Logger } from '../../shared/log.ts';
 import type { PageInput, RuleOutcome } from '../../shared/rule-results.ts';
+import type { Lacks } from '../lack.ts';
 import { findArticlePackages } from './article-packages.ts';
 import { type Evaluated, failedItems, fitted } from './fit.ts';
 import { pageRule } from './page-rule.ts';
@@ -22,7 +22,7 @@ type CrawlRulesOptions = {
   readonly onMissing?: (crawl: string, why: string) => void;
   /** File of a page function, absolute. */
   readonly page: string | undefined;
-  readonly log?: Logger;
+  readonly lacks?: Lacks;
 };
 type Known = { readonly spec: FetchSpec; readonly learned: Promise<Learned> };
 

@@ -18,14 +18,13 @@ import { brotliDecompressSync } from 'node:zlib';
 import { AwakeTimer } from '../../shared/awake.ts';
 import type { FollowRule } from '../../shared/follow.ts';
 import { hasArticle, type ItemRules } from '../../shared/items.ts';
-import type { Logger } from '../../shared/log.ts';
 import type {
   CrawlRulesGiven,
   PageInput,
   RuleOutcome,
   RuleProblem,
 } from '../../shared/rule-results.ts';
-import { Lacks, lackOf, lackRestMs } from '../lack.ts';
+import { type Lacks, lackOf, lackRestMs } from '../lack.ts';
 import { findArticlePackages } from './article-packages.ts';
 import type { ArticlePackages, FromChild, ToChild } from './messages.ts';
 import { ruleProgram } from './rule-program.ts';
@@ -38,8 +37,8 @@ type RuleProcessOptions = {
   readonly onKilled?: (why: string) => void;
   /** File of a page function, absolute; default: none. */
   readonly page?: string | undefined;
-  /** Hears what this machine lacks for a child. */
-  readonly log?: Logger;
+  /** Pages wait for a child for which this machine lacks something; default: they fail. */
+  readonly lacks?: Lacks;
 };
 
 type Job = {
@@ -76,7 +75,6 @@ export class RuleProcess {
   /** The next one: to start it takes longer than most pages. */
   #spare: { readonly child: ChildProcess; isReady: boolean } | undefined;
   #state: 'none' | 'starting' | 'idle' | 'busy' | 'closed' = 'none';
-  readonly #lacks: Lacks;
   #startTimer: AwakeTimer | undefined;
   #pageTimer: AwakeTimer | undefined;
   #lookTimer: NodeJS.Timeout | undefined;
@@ -91,7 +89,6 @@ export class RuleProcess {
     this.#options = options;
     this.#timeMs = options.timeMs ?? timeMsDefault;
     this.#memoryBytes = options.memoryBytes ?? memoryBytesDefault;
-    this.#lacks = new Lacks(options.log);
   }
 
   /** Loads the page function. Returns what is wrong with it. */
@@ -142,7 +139,7 @@ export class RuleProcess {
   /** Ends the child; pages that wait are failures. Idempotent. */
   async close(): Promise<void> {
     const children = [this.#child, this.#spare?.child];
-    this.#end('the slave leaves');
+    this.#end();
     this.#spare = undefined;
     this.#state = 'closed';
     for (const job of this.#jobs.splice(0)) job.settle(undefined, 'the slave leaves');
@@ -214,20 +211,24 @@ export class RuleProcess {
     child.on('error', (error: NodeJS.ErrnoException) => {
       // Of a message that cannot be sent: its end follows, with a better reason.
       if (child.pid !== undefined) return;
+      const { lacks } = this.#options;
       const lack = lackOf(error.code ?? '');
-      if (lack === undefined) this.#ended(child, error.message);
-      else this.#lacked(child, lack);
+      if (lacks === undefined || lack === undefined) {
+        this.#ended(child, error.message);
+        return;
+      }
+      lacks.told(lack);
+      this.#startLater(child);
     });
     child.on('exit', (code, signal) => this.#ended(child, `the child ended (${signal ?? code})`));
     return child;
   }
 
   /** No child can be made now. The pages wait: neither they nor their rules are at fault. */
-  #lacked(child: ChildProcess, lack: string): void {
+  #startLater(child: ChildProcess): void {
     if (child === this.#spare?.child) this.#spare = undefined;
     if (child !== this.#child) return;
-    this.#end('');
-    this.#lacks.told(lack);
+    this.#end();
     this.#state = 'starting';
     this.#startTimer = new AwakeTimer(() => this.#start(), lackRestMs);
   }
@@ -318,7 +319,7 @@ export class RuleProcess {
     if (child === this.#spare?.child) this.#spare = undefined;
     if (child !== this.#child) return;
     const before = this.#state;
-    this.#end(why);
+    this.#end();
     if (before === 'busy') {
       const [job] = this.#jobs;
       const isFault = this.#why !== '' || isMemory(why);
@@ -337,7 +338,7 @@ export class RuleProcess {
     if (isWanted || this.#jobs.length > 0) this.#start();
   }
 
-  #end(_why: string): void {
+  #end(): void {
     this.#rest();
     this.#child = undefined;
     this.#state = 'none';

@@ -44,12 +44,14 @@ test('no descriptors: a request that cannot be made is put off, and no host is a
     import { fetchSpecSchema } from 'dist:shared/crawl.js';
     import { Fetcher } from 'dist:slave/fetch/fetcher.js';
     import { robots } from 'dist:slave/kinds/robots.js';
+    import { Lacks } from 'dist:slave/lack.js';
     import { residentBytes } from 'dist:slave/resident-bytes.js';
     const server = createServer((_, answer) => answer.end('x')).listen(0, '127.0.0.1');
     await once(server, 'listening');
     const { port } = server.address();
     const log = { warn: (text) => console.log(text) };
-    const fetcher = new Fetcher({ connections: 1, log });
+    const lacks = new Lacks(log);
+    let fetcher = new Fetcher({ connections: 1, lacks });
     const { signal } = new AbortController();
     const fetch = async (host) => {
       const spec = fetchSpecSchema.parse({ allowPrivate: ['127.0.0.0/8'] });
@@ -61,6 +63,11 @@ test('no descriptors: a request that cannot be made is put off, and no host is a
     const run = async () => {
       await fetch('127.0.0.2');
       await fetch('nowhere.example');
+      // A trial of one page waits for nothing.
+      const slave = fetcher;
+      fetcher = new Fetcher({ connections: 1 });
+      await fetch('127.0.0.2');
+      fetcher = slave;
       // What the cache keeps of it is no host's fault either.
       for (const one of taken.splice(0)) closeSync(one);
       await fetch('nowhere.example');
@@ -68,13 +75,15 @@ test('no descriptors: a request that cannot be made is put off, and no host is a
       process.exit(0);
     };`);
   const [first, why, ...rest] = said.split('\n').map((line) => line.trim());
+  const lack = why?.replace('some pages wait: ', '');
   assert.equal(first, 'body');
   assert.match(why ?? '', /^some pages wait: no file descriptor is left \(EMFILE\): raise/);
-  assert.deepEqual(rest, ['put-off', 'put-off', 'put-off', 'true']);
+  assert.deepEqual(rest, ['put-off', 'put-off', `failed ${lack}`, 'put-off', 'true']);
 });
 
 test('no descriptors: pages wait for the child that evaluates their rules', () => {
   const said = starved(`
+    import { Lacks } from 'dist:slave/lack.js';
     import { RuleProcess } from 'dist:slave/rules/rule-process.js';
     const log = {
       warn: (text) => {
@@ -83,11 +92,15 @@ test('no descriptors: pages wait for the child that evaluates their rules', () =
       },
     };
     const run = async () => {
-      const rules = new RuleProcess({ log });
+      // A trial of one page waits for nothing.
+      const trial = new RuleProcess();
+      console.log((await trial.learn({}))[0].message);
+      const rules = new RuleProcess({ lacks: new Lacks(log) });
       console.log(await rules.learn({ r: { fields: { title: { css: 'title' } } } }));
       await rules.close();
     };`);
-  const [why, set] = said.split('\n');
+  const [failed, why, set] = said.split('\n');
+  assert.match(failed ?? '', /^the child for rules does not start: spawn .* EMFILE$/);
   assert.match(why ?? '', /^some pages wait: no file descriptor is left/);
   assert.equal(set, '1');
 });
