@@ -1,5 +1,5 @@
 /** The reasons why a master does not start, or ends with an error: one line each. */
-import { CommandError, ConfigError, messageOf, StoreError } from '../shared/errors.ts';
+import { CommandError, ConfigError, codeOf, messageOf, StoreError } from '../shared/errors.ts';
 import type { ServeOptions } from './cli/serve-options.ts';
 import { refusePatterns } from './frontier/crawl/patterns.ts';
 import { afterFault } from './machine/data-folder.ts';
@@ -47,8 +47,8 @@ export function asConfigError(error: unknown): unknown {
 /** Is it a failure of the disk, rather than ours? */
 export function isDiskFault(error: unknown): boolean {
   if (error instanceof StoreError) return true;
-  const code = error instanceof Error && 'code' in error ? error.code : undefined;
-  return ['EIO', 'EROFS', 'ENODEV', 'ENXIO', 'ESTALE', 'ENOTCONN'].includes(String(code));
+  const faults = ['EIO', 'EROFS', 'ENODEV', 'ENXIO', 'ESTALE', 'ENOTCONN'];
+  return faults.includes(codeOf(error) ?? '');
 }
 
 /** The error that the master exits with: after a failure of the disk it says what to do. */

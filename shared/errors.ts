@@ -83,6 +83,11 @@ export function exitCodeOf(error: unknown): number {
   return exitCodes.failed;
 }
 
+/** The code of an error of Node, a system or a driver (`ENOENT`, `23505`); undefined: it has none. */
+export function codeOf(error: unknown): string | undefined {
+  return error instanceof Error && 'code' in error ? String(error.code) : undefined;
+}
+
 /** Returns one line for people and logs, for any thrown value. */
 export function messageOf(error: unknown): string {
   const text = error instanceof Error ? error.message || error.name : String(error);

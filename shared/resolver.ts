@@ -10,7 +10,7 @@ import { lookup, Resolver } from 'node:dns/promises';
 import { closeSync, openSync, readFileSync } from 'node:fs';
 import { devNull } from 'node:os';
 import { AwakeTimer } from './awake.ts';
-import { messageOf } from './errors.ts';
+import { codeOf, messageOf } from './errors.ts';
 
 export type ResolvedAddress = { readonly address: string; readonly family: number };
 type Resolved = {
@@ -193,7 +193,7 @@ function isUnknownName(error: unknown): boolean {
 /** A resolver that may open no file or socket calls that by another name: c-ares ECONNREFUSED. */
 function lookupError(error: unknown): LookupError {
   const cause = openingFault() ?? error;
-  return new LookupError(messageOf(cause), codeOf(cause), cause);
+  return new LookupError(messageOf(cause), codeOf(cause) ?? '', cause);
 }
 
 /** Why no file can be opened now; undefined: one can. */
@@ -204,10 +204,6 @@ function openingFault(): unknown {
   } catch (error) {
     return error;
   }
-}
-
-function codeOf(error: unknown): string {
-  return error instanceof Error && 'code' in error ? String(error.code) : '';
 }
 
 async function withDeadline<T>(promise: Promise<T>, hostname: string, ms: number): Promise<T> {

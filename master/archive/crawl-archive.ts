@@ -17,7 +17,7 @@
 import { lstat, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { ConfigError } from '../../shared/errors.ts';
+import { ConfigError, codeOf } from '../../shared/errors.ts';
 import { isDiskFull } from '../machine/disk-room.ts';
 import { makeFolder } from '../machine/make-folder.ts';
 import { Rounds } from '../machine/rounds.ts';
@@ -26,7 +26,7 @@ import type { GroupCommit, Room } from '../store/group-commit.ts';
 import type { Indexed } from './cdxj.ts';
 import { type About, type Digests, type Member, RecordMaker } from './records.ts';
 import type { Upload } from './uploads.ts';
-import { codeOf, WarcFile, warcName } from './warc-file.ts';
+import { WarcFile, warcName } from './warc-file.ts';
 import { indexName, linesOf, WarcIndex } from './warc-index.ts';
 import type { WarcRecord } from './warc-reader.ts';
 

@@ -2,9 +2,11 @@
  * One WARC file that is written, with its index beside it. It only grows, and is cut back to what
  * is on record.
  */
+
 import { constants, type Stats } from 'node:fs';
 import { type FileHandle, open, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
+import { codeOf } from '../../shared/errors.ts';
 import { syncFolder } from '../../shared/sync-folder.ts';
 import { WarcIndex } from './warc-index.ts';
 
@@ -83,8 +85,4 @@ export class WarcFile {
     await this.index.close();
     await this.#handle.close();
   }
-}
-
-export function codeOf(error: unknown): string | undefined {
-  return error instanceof Error && 'code' in error ? String(error.code) : undefined;
 }

@@ -4,7 +4,7 @@
  */
 import { type FileHandle, open } from 'node:fs/promises';
 import { crc32, inflateRawSync } from 'node:zlib';
-import { ConfigError } from '../../shared/errors.ts';
+import { ConfigError, codeOf } from '../../shared/errors.ts';
 
 /** Of one record, unpacked. */
 const recordBytesMax = 256 << 20;
@@ -100,8 +100,7 @@ function memberOf(
     if (crc32(inflated.buffer) !== sum) throw new Error('its checksum is wrong');
     return { bytes, content: inflated.buffer };
   } catch (error) {
-    const code = error instanceof Error && 'code' in error ? error.code : undefined;
-    if (code === 'Z_BUF_ERROR') return undefined;
+    if (codeOf(error) === 'Z_BUF_ERROR') return undefined;
     if (refuse === undefined) return undefined;
     throw refuse();
   }

@@ -13,7 +13,7 @@ import { rmSync } from 'node:fs';
 import { type FileHandle, open, readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
-import { ConfigError, messageOf } from '../../shared/errors.ts';
+import { ConfigError, codeOf, messageOf } from '../../shared/errors.ts';
 import type { NamedOutput } from '../../shared/outputs.ts';
 import { takeLock } from '../machine/data-folder.ts';
 import { isDiskFull } from '../machine/disk-room.ts';
@@ -231,8 +231,8 @@ function noCounts(): ExtractCounts {
 
 async function cursorIn(folder: string): Promise<Cursor | undefined> {
   const path = join(folder, cursorName);
-  const text = await readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
-    if (error.code === 'ENOENT') return undefined;
+  const text = await readFile(path, 'utf8').catch((error: unknown) => {
+    if (codeOf(error) === 'ENOENT') return undefined;
     throw error;
   });
   if (text === undefined) return undefined;

@@ -5,7 +5,7 @@
  */
 import { rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { ConfigError, messageOf } from '../../shared/errors.ts';
+import { ConfigError, codeOf, messageOf } from '../../shared/errors.ts';
 import { fileNames } from '../sinks/files.ts';
 import { partNamesOf } from './line-search.ts';
 import { linesOf } from './text-lines.ts';
@@ -45,7 +45,7 @@ export async function writeGallery(
         else counts.left++;
       }
     } catch (error) {
-      if ((error as NodeJS.ErrnoException).code === 'ENOENT') continue;
+      if (codeOf(error) === 'ENOENT') continue;
       throw new ConfigError(`cannot read ${path}: ${messageOf(error)}`, error);
     }
   }

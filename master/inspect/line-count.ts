@@ -2,9 +2,11 @@
  * Counts the lines of a crawl's result files by what they say became of their URLs, so that its
  * ledger can be verified. Files are read in blocks, up to the length that is on record.
  */
+
 import { type FileHandle, open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setImmediate as turn } from 'node:timers/promises';
+import { codeOf } from '../../shared/errors.ts';
 import type { FileKey } from '../sinks/files.ts';
 import { partNamesOf } from './line-search.ts';
 import { parsedLine, type ResultLine } from './url-lines.ts';
@@ -71,8 +73,8 @@ export async function openParts(folder: string, file: FileKey): Promise<OpenPart
   const names = await partNamesOf(folder, file);
   const parts: { name: string; file: FileHandle | undefined }[] = [];
   for (const name of names) {
-    const handle = await open(join(folder, name), 'r').catch((error: NodeJS.ErrnoException) => {
-      if (error.code === 'ENOENT') return undefined;
+    const handle = await open(join(folder, name), 'r').catch((error: unknown) => {
+      if (codeOf(error) === 'ENOENT') return undefined;
       throw error;
     });
     parts.push({ name, file: handle });

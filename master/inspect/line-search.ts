@@ -6,9 +6,11 @@
  * Files that were rotated come first, in the order of their dates: the file that is written is
  * always the last part, also when it becomes a dated one between two searches.
  */
+
 import { type FileHandle, open, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setImmediate as turn } from 'node:timers/promises';
+import { codeOf } from '../../shared/errors.ts';
 import { inOrder } from '../sinks/dated-files.ts';
 import { type FileKey, fileNames } from '../sinks/files.ts';
 
@@ -135,7 +137,7 @@ async function opened(path: string): Promise<FileHandle | undefined> {
   try {
     return await open(path, 'r');
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+    if (codeOf(error) === 'ENOENT') return undefined;
     throw error;
   }
 }

@@ -7,7 +7,7 @@ import { readFileSync, renameSync, rmSync, statSync, utimesSync, writeFileSync }
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { addressText } from '../../shared/client.ts';
-import { ConfigError, messageOf } from '../../shared/errors.ts';
+import { ConfigError, codeOf, messageOf } from '../../shared/errors.ts';
 import { makeFolder } from './make-folder.ts';
 
 /** What to do when the disk has failed. */
@@ -213,7 +213,7 @@ function take(lock: string, program: number | undefined): string | undefined {
     writeFileSync(lock, text, { flag: 'wx' });
     return text;
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return undefined;
+    if (codeOf(error) === 'EEXIST') return undefined;
     throw error;
   }
 }
@@ -247,7 +247,7 @@ function isRunning({ pid, started }: Process): boolean {
   try {
     process.kill(pid, 0);
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ESRCH') return false;
+    if (codeOf(error) === 'ESRCH') return false;
   }
   return startOf(pid) === started;
 }

@@ -7,8 +7,10 @@
  *       ^                                                             |
  *       +-------- free space again, and a trial write succeeds -------+
  */
+
 import { existsSync, rmSync, type StatsFs, statfsSync, writeFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
+import { codeOf } from '../../shared/errors.ts';
 
 /** A file system is queried at most this often, and the more rarely the farther it is from being
  *  short: faster than so many bytes a ms none fills. */
@@ -158,7 +160,7 @@ function existing(folder: string): string {
 
 /** Did a write fail because there was no room? */
 export function isDiskFull(error: unknown): boolean {
-  const code = error instanceof Error && 'code' in error ? error.code : undefined;
+  const code = codeOf(error);
   return code === 'ENOSPC' || code === 'EDQUOT';
 }
 

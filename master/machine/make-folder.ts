@@ -2,8 +2,10 @@
  * Makes a folder with its parents, one after the other. `mkdir` of Node with `recursive` never
  * returns where the system refuses a folder with ENOENT, as in `/proc`.
  */
+
 import { existsSync, mkdirSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
+import { codeOf } from '../../shared/errors.ts';
 
 /** Makes what is missing of the path. @throws the error of the system */
 export function makeFolder(path: string, mode = 0o777): void {
@@ -20,7 +22,7 @@ export function makeFolder(path: string, mode = 0o777): void {
       mkdirSync(folder, mode);
     } catch (error) {
       // Another process may have made it since. A link to nowhere is refused by its next use.
-      if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+      if (codeOf(error) !== 'EEXIST') throw error;
     }
   }
 }

@@ -13,7 +13,7 @@ import { dirname } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { endWithParent } from '../../shared/end-with-parent.ts';
-import { ConfigError, messageOf } from '../../shared/errors.ts';
+import { ConfigError, codeOf, messageOf } from '../../shared/errors.ts';
 import { freeBytesOf } from '../machine/disk-room.ts';
 import type { NativeStore } from '../store/lmdb.ts';
 import type { Snapshot } from '../store/store.ts';
@@ -168,9 +168,8 @@ function verdictOn(path: string, meta: Meta): Verdict {
     const damage = checkWhileWritten(path, meta);
     return damage === undefined ? { is: 'whole' } : { is: 'damaged', damage };
   } catch (error) {
-    const { cause } = error as Error;
-    const isFault = cause instanceof Error && 'code' in cause && cause.code === 'EIO';
-    if (isFault) return { is: 'unreadable', message: messageOf(error) };
+    if (codeOf((error as Error).cause) === 'EIO')
+      return { is: 'unreadable', message: messageOf(error) };
     throw error;
   }
 }

@@ -10,7 +10,7 @@ import { existsSync, readdirSync, statSync } from 'node:fs';
 import { copyFile, link, mkdir, open, readdir, rename, rm, stat, truncate } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { setImmediate as turn } from 'node:timers/promises';
-import { CommandError } from '../../shared/errors.ts';
+import { CommandError, codeOf } from '../../shared/errors.ts';
 import { imagePath, shardName, thumbnailPath } from '../../shared/images.ts';
 import { namesOf } from '../archive/crawl-archive.ts';
 import { freeBytesOf } from '../machine/disk-room.ts';
@@ -64,7 +64,9 @@ export class Backups {
       return made;
     } catch (error) {
       if (error instanceof CommandError) throw error;
-      throw refusal(`the backup failed: ${codeOf(error)}; nothing of it is left`);
+      // No path leaves the process.
+      const why = codeOf(error) ?? 'see the log';
+      throw refusal(`the backup failed: ${why}; nothing of it is left`);
     } finally {
       this.#making = undefined;
     }
@@ -329,9 +331,4 @@ async function folderBytes(folder: string, isFree: (name: string) => boolean): P
 
 function refusal(message: string): CommandError {
   return new CommandError('E_BAD_REQUEST', message);
-}
-
-/** No path leaves the process. */
-function codeOf(error: unknown): string {
-  return error instanceof Error && 'code' in error ? String(error.code) : 'see the log';
 }

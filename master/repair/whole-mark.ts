@@ -4,6 +4,7 @@
  * and times of the file, and a digest of its meta pages. A start removes it for good before it
  * opens the store, so that after a crash there is none.
  */
+
 import { createHash } from 'node:crypto';
 import {
   closeSync,
@@ -18,6 +19,7 @@ import {
 } from 'node:fs';
 import { dirname } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
+import { codeOf } from '../../shared/errors.ts';
 
 /** The check of a smaller store takes no time. */
 const largeBytes = 64 << 20;
@@ -52,7 +54,7 @@ export function forgetMark(path: string): void {
   try {
     rmSync(markOf(path));
   } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return;
+    if (codeOf(error) === 'ENOENT') return;
     throw error;
   }
   synced(dirname(path));

@@ -12,7 +12,7 @@
 import { constants } from 'node:fs';
 import { type FileHandle, open, stat } from 'node:fs/promises';
 import { crc32 } from 'node:zlib';
-import { ConfigError, messageOf } from '../../shared/errors.ts';
+import { ConfigError, codeOf, messageOf } from '../../shared/errors.ts';
 import { HeldError } from './sink.ts';
 
 /** The record of one file. */
@@ -244,8 +244,4 @@ function linesIn(bytes: Buffer): number {
   let count = 0;
   for (let at = bytes.indexOf(lineFeed); at >= 0; at = bytes.indexOf(lineFeed, at + 1)) count++;
   return count;
-}
-
-function codeOf(error: unknown): unknown {
-  return error instanceof Error && 'code' in error ? error.code : undefined;
 }

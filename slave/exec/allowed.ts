@@ -5,7 +5,7 @@
  */
 import { accessSync, constants, readdirSync, realpathSync, type Stats, statSync } from 'node:fs';
 import { dirname, join, normalize, resolve } from 'node:path';
-import { ConfigError, messageOf } from '../../shared/errors.ts';
+import { ConfigError, codeOf, messageOf } from '../../shared/errors.ts';
 import { type JobCall, jobLimits, scriptNamePattern } from '../../shared/jobs.ts';
 import type { ExecUser } from './job-folder.ts';
 
@@ -85,7 +85,7 @@ export class Allowed {
         return 'it is a link that leads out of --exec-folder';
       }
     } catch (error) {
-      return (error as NodeJS.ErrnoException).code === 'ENOENT'
+      return codeOf(error) === 'ENOENT'
         ? 'there is none of that name in --exec-folder'
         : messageOf(error);
     }

@@ -4,6 +4,7 @@
  * job. A slave of root removes it as the user of the job: otherwise a process that was missed could
  * put a link into the place of a folder, and have root delete what it points to.
  */
+
 import { spawn } from 'node:child_process';
 import {
   chmodSync,
@@ -17,6 +18,7 @@ import {
 import { lstat, opendir } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { codeOf } from '../../shared/errors.ts';
 
 /** Whom jobs run as. */
 export type ExecUser = { readonly name: string; readonly uid: number; readonly gid: number };
@@ -102,7 +104,7 @@ export async function removeJobFolder(
     rmdirSync(folder);
     return true;
   } catch (error) {
-    return (error as NodeJS.ErrnoException).code === 'ENOENT';
+    return codeOf(error) === 'ENOENT';
   }
 }
 

@@ -91,10 +91,10 @@ function fetchError(error: unknown): FetchErrorBody {
   )
     return { kind: error.kind, message: error.message };
   if (error instanceof CodingError) return { kind: 'protocol', message: error.message };
-  if (isCutOff(error) && codeOf(error) === '') {
+  if (isCutOff(error) && innerCodeOf(error) === '') {
     return { kind: 'connect', message: 'connection closed' };
   }
-  const code = codeOf(error);
+  const code = innerCodeOf(error);
   const named = /^[A-Z][A-Z0-9_]{0,63}$/.test(code) ? `: ${code}` : '';
   if (error instanceof LookupError)
     return { kind: error.kind, message: lookUps.get(code) ?? `look-up failed${named}` };
@@ -113,7 +113,7 @@ function fetchError(error: unknown): FetchErrorBody {
 function isUnreadable(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   if (error.name === 'HTTPParserError') return !isCutOff(error);
-  const code = codeOf(error);
+  const code = innerCodeOf(error);
   if (code === 'ERR_ASSERTION' || code.startsWith('HPE_')) return true;
   return code === 'UND_ERR_SOCKET' && /^bad (?:response|upgrade)$/.test(error.message);
 }
@@ -122,7 +122,7 @@ function isUnreadable(error: unknown): boolean {
 export function isCutOff(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   if (error.name === 'HTTPParserError') return error.message.includes('(Invalid EOF state)');
-  return endedCodes.test(codeOf(error)) && !isUnreadable(error);
+  return endedCodes.test(innerCodeOf(error)) && !isUnreadable(error);
 }
 
 /** A kept connection ended before a byte of the answer: its host closed it as the request left. */
@@ -150,9 +150,9 @@ export function failureOf(error: unknown, hasHead: boolean): Failure {
   if (error instanceof MalformedError || error instanceof CodingError) {
     return { error: fetchError(error), isFinal: true };
   }
-  const lack = lackOf(codeOf(error));
+  const lack = lackOf(innerCodeOf(error));
   if (lack !== undefined) return { error: { kind: 'connect', message: lack }, isLack: true };
-  const isMisnamed = !hasHead && codeOf(error) === 'UND_ERR_RES_CONTENT_LENGTH_MISMATCH';
+  const isMisnamed = !hasHead && innerCodeOf(error) === 'UND_ERR_RES_CONTENT_LENGTH_MISMATCH';
   if (isMisnamed)
     return { error: { kind: 'protocol', message: 'malformed answer' }, isUnreadable: true };
   const failure = { error: fetchError(error) };
@@ -174,13 +174,14 @@ function reasonOf(error: unknown): string {
   return reason === undefined ? '' : `: ${reason}`;
 }
 
-function codeOf(error: unknown, depth = 0): string {
+function innerCodeOf(error: unknown, depth = 0): string {
   if (typeof error !== 'object' || error === null || depth > 4) return '';
   if ('code' in error && typeof error.code === 'string') {
     // The cause of a socket error has more detail.
-    const inner = 'cause' in error ? codeOf(error.cause, depth + 1) : '';
+    const inner = 'cause' in error ? innerCodeOf(error.cause, depth + 1) : '';
     return inner !== '' ? inner : error.code;
   }
-  if ('errors' in error && Array.isArray(error.errors)) return codeOf(error.errors[0], depth + 1);
-  return 'cause' in error ? codeOf(error.cause, depth + 1) : '';
+  if ('errors' in error && Array.isArray(error.errors))
+    return innerCodeOf(error.errors[0], depth + 1);
+  return 'cause' in error ? innerCodeOf(error.cause, depth + 1) : '';
 }

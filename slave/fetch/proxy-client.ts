@@ -117,7 +117,7 @@ export class ProxyClient {
     } catch (error) {
       if (error instanceof ProxyError) throw error;
       if (!(error instanceof Error && error.name === 'TimeoutError'))
-        throw this.#blame('proxy', `no answer of the proxy${codeOf(error)}`);
+        throw this.#blame('proxy', `no answer of the proxy${codeText(error)}`);
       const within = `within ${this.#options.connectMs / 1000} s`;
       throw (await this.#isAlive(silentMs))
         ? this.#blame('connect', `the proxy did not reach the host ${within}`)
@@ -244,7 +244,7 @@ export class ProxyClient {
     const to = { ...target, hostname: unbracketed(hostname), host, servername: nameOf(hostname) };
     this.#options.toProxy(to, (error, socket) => {
       if (error === null) callback(null, socket);
-      else callback(this.#blame('proxy', `no connection to the proxy${codeOf(error)}`), null);
+      else callback(this.#blame('proxy', `no connection to the proxy${codeText(error)}`), null);
     });
   }
 
@@ -282,7 +282,7 @@ function nameOf(hostname: string): string {
 }
 
 /** Returns the code of an error, if it is useful: those of the DOM are numbers. */
-function codeOf(error: unknown): string {
+function codeText(error: unknown): string {
   const code = error instanceof Error && 'code' in error ? error.code : undefined;
   return typeof code === 'string' ? `: ${code}` : '';
 }

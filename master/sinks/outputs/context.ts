@@ -1,6 +1,6 @@
 /** What outputs share: where they are, the secrets of their targets, drivers, words of errors. */
 import { join } from 'node:path';
-import { ConfigError, messageOf } from '../../../shared/errors.ts';
+import { ConfigError, codeOf, messageOf } from '../../../shared/errors.ts';
 import { type NamedOutput, variable } from '../../../shared/outputs.ts';
 import { HeldError, UnavailableError } from '../sink.ts';
 
@@ -37,7 +37,7 @@ export async function driver<T>(name: string, version: string, load: () => Promi
   try {
     return await load();
   } catch (error) {
-    const code = error instanceof Error && 'code' in error ? error.code : undefined;
+    const code = codeOf(error);
     if (code !== 'ERR_MODULE_NOT_FOUND' && code !== 'MODULE_NOT_FOUND') throw error;
     throw new HeldError(
       `its driver is not installed; run npm install ${name}@${version} in the folder of master.js, ` +

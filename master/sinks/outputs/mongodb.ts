@@ -4,7 +4,7 @@
  * one that is written again after a crash is there already. The cursor moves behind the documents.
  */
 import type { AnyBulkWriteOperation, Db, Document, MongoClient } from 'mongodb';
-import { messageOf } from '../../../shared/errors.ts';
+import { codeOf, messageOf } from '../../../shared/errors.ts';
 import type { NamedOutput } from '../../../shared/outputs.ts';
 import { HeldError, type SinkKind, UnavailableError } from '../sink.ts';
 import { driver, type OutputContext, urlOf } from './context.ts';
@@ -265,7 +265,7 @@ const duplicateKey = 11000;
 
 function isDuplicate(error: unknown): boolean {
   const cause = error instanceof HeldError ? error.cause : error;
-  return cause instanceof Error && 'code' in cause && cause.code === duplicateKey;
+  return codeOf(cause) === String(duplicateKey);
 }
 
 /** Of a write where nothing else went wrong. */
@@ -288,7 +288,7 @@ function faultOf(error: Error): Error {
   if (!error.name.startsWith('Mongo')) return error;
   const text = messageOf(error);
   const isAnswer = /^Mongo(?:Server|BulkWrite)Error$/.test(error.name);
-  const code = 'code' in error ? Number(error.code) : 0;
+  const code = Number(codeOf(error) ?? 0);
   if (!isAnswer || passing.has(code)) return new UnavailableError(text, error);
   return new HeldError(`${text}; put that right, then resume the crawl`, error);
 }

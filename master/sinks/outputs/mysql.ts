@@ -3,7 +3,7 @@
  * that of a key lies over a column that they calculate, `_key`: the SHA-256 of the key's fields.
  */
 import type { Connection, ResultSetHeader, RowDataPacket } from 'mysql2/promise';
-import { messageOf } from '../../../shared/errors.ts';
+import { codeOf, messageOf } from '../../../shared/errors.ts';
 import type { NamedOutput } from '../../../shared/outputs.ts';
 import { HeldError, type SinkKind, UnavailableError } from '../sink.ts';
 import { driver, type OutputContext, urlOf } from './context.ts';
@@ -320,7 +320,7 @@ const passing = new Set([
 ]);
 
 function faultOf(error: Error): Error {
-  const code = 'code' in error ? String(error.code) : '';
+  const code = codeOf(error) ?? '';
   const number = 'errno' in error ? Number(error.errno) : 0;
   const said = messageOf(error) || code;
   // The driver gives each of its errors this field.

@@ -3,7 +3,7 @@
  * takes apart by the types of the table's own columns.
  */
 import type { Sql } from 'postgres';
-import { messageOf } from '../../../shared/errors.ts';
+import { codeOf, messageOf } from '../../../shared/errors.ts';
 import type { NamedOutput } from '../../../shared/outputs.ts';
 import { HeldError, type SinkKind, UnavailableError } from '../sink.ts';
 import { driver, type OutputContext, urlOf } from './context.ts';
@@ -260,7 +260,7 @@ function quotedTable(table: string): string {
 const passing = /^(?:(?:08|28|40|53|55|57|58)...|23505)$/;
 
 function faultOf(error: Error): Error {
-  const code = 'code' in error ? String(error.code) : '';
+  const code = codeOf(error) ?? '';
   // The driver's own codes are words: CONNECTION_CLOSED, ECONNREFUSED, CONNECT_TIMEOUT.
   const isState = /^[0-9A-Z]{5}$/.test(code);
   // A fault of our own, or of the file system.

@@ -5,7 +5,7 @@
  * log as a whole.
  */
 import type { RedisClientType } from '@redis/client';
-import { messageOf } from '../../../shared/errors.ts';
+import { codeOf, messageOf } from '../../../shared/errors.ts';
 import type { NamedOutput } from '../../../shared/outputs.ts';
 import { HeldError, type SinkKind, UnavailableError } from '../sink.ts';
 import { driver, type OutputContext, urlOf } from './context.ts';
@@ -237,7 +237,7 @@ const passing =
 
 function faultOf(error: Error): Error {
   const text = messageOf(error);
-  const code = 'code' in error ? String(error.code) : '';
+  const code = codeOf(error) ?? '';
   // Its answers begin with a word in capitals; all else is of the connection.
   const isAnswer = /^[A-Z]{3,}\b/.test(text) && code === '';
   if (!isAnswer || passing.test(text)) return new UnavailableError(text || code, error);

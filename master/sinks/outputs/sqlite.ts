@@ -6,7 +6,7 @@
 import { stat } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { dirname } from 'node:path';
-import { messageOf } from '../../../shared/errors.ts';
+import { codeOf, messageOf } from '../../../shared/errors.ts';
 import type { NamedOutput } from '../../../shared/outputs.ts';
 import { makeFolder } from '../../machine/make-folder.ts';
 import { HeldError, type SinkKind, UnavailableError } from '../sink.ts';
@@ -296,7 +296,7 @@ const passing =
 
 function faultOf(error: unknown, path: string): unknown {
   if (!(error instanceof Error) || error instanceof HeldError) return error;
-  const code = 'code' in error ? String(error.code) : '';
+  const code = codeOf(error) ?? '';
   const text = `${path}: ${messageOf(error)}`;
   if (passing.test(`${code} ${error.message}`)) return new UnavailableError(text, error);
   return new HeldError(`${text}; put that right, then resume the crawl`, error);
