@@ -117,3 +117,16 @@ test('pictures: the hashes of a large crawl are read in slices after a start', a
   const { group } = pictures.keep(batch, Buffer.alloc(32, 9), image, undefined);
   assert.deepEqual(group && Buffer.from(group), first);
 });
+
+test('pictures: an image that is kept lets go of the message that told it', () => {
+  const crawl = { id: 1, spec: { fetch: {} }, books: { kept() {} } } as unknown as Crawl;
+  const batch = { crawl, also() {} } as unknown as CommitBatch;
+  const pictures = new Pictures(new MemoryStore());
+  const message = randomBytes(65_536);
+  const image = { bytes: 1, type: 'png', dhash: message.subarray(8, 16) } as const;
+  const sha256 = Buffer.alloc(32, 9);
+  pictures.keep(batch, sha256, image, undefined);
+  const { dhash } = pictures.kept(crawl, sha256) ?? {};
+  assert.deepEqual(dhash && Buffer.from(dhash), image.dhash);
+  assert.equal(dhash?.buffer.byteLength, 8);
+});

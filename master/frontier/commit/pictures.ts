@@ -172,9 +172,11 @@ export class Pictures {
     if (image.dhash === undefined) return image;
     const isDropping = crawl.spec.fetch.download?.images.similar === 'drop';
     const likeness = this.#likenessOf(crawl);
-    const group = likeness.add(image.dhash, sha256, isDropping ? 'firsts' : 'all');
+    // A copy: that of the report would keep all of its message in memory.
+    const dhash = Uint8Array.from(image.dhash);
+    const group = likeness.add(dhash, sha256, isDropping ? 'firsts' : 'all');
     const isDropped = isDropping && group !== undefined && !Buffer.from(group).equals(sha256);
-    return { ...image, group, ...(isDropped && { isDropped }) };
+    return { ...image, dhash, group, ...(isDropped && { isDropped }) };
   }
 
   /** Frees the memory of a crawl that is over. */
