@@ -1,6 +1,6 @@
 /** `exec` and `run`: programs on slaves that allow them, with real processes. */
 import assert from 'node:assert/strict';
-import { symlinkSync } from 'node:fs';
+import { chmodSync, mkdirSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import type { Said } from '../../shared/requests.ts';
@@ -167,5 +167,31 @@ describe('exec', { concurrency: 2 }, () => {
       [jobLines(cluster)[4]?.outcome, jobLines(cluster)[4]?.['code']],
       ['exited', 0],
     );
+  });
+
+  test('exec: every: lines of several slaves are whole, each with its slave, in bytes', {
+    timeout,
+  }, async (t) => {
+    const cluster = new Cluster(t);
+    await cluster.master([]);
+    // Each goes on when both have begun a line, in the middle of a letter.
+    const folder = scripts(cluster, {
+      halves:
+        '#!/bin/sh\nprintf "caf\\303"; printf bad >&2; mkdir "$1/$ORB_JOB"\n' +
+        'until [ "$(ls "$1" | wc -l)" = 2 ]; do sleep 0.05; done\n' +
+        'printf "\\251\\n\\nlast"; echo " end" >&2\n',
+    });
+    const begun = join(cluster.folder, 'begun');
+    mkdirSync(begun);
+    chmodSync(begun, 0o777);
+    await execSlave(cluster, '--exec-folder', folder);
+    await execSlave(cluster, '--exec-folder', folder);
+    const every = await told(cluster, 'run', '--on', 'every', 'halves', begun);
+    assert.equal(every.code, 0, every.stderr);
+    const lines = (text: string) => text.split('\n').sort();
+    const each = (...said: readonly string[]) =>
+      said.flatMap((text) => [`slave-1: ${text}`, `slave-2: ${text}`]);
+    assert.deepEqual(lines(every.stdout), ['', ...each('café', '', 'last').sort()]);
+    assert.deepEqual(lines(every.stderr), ['', ...each('bad end')]);
   });
 });

@@ -28,6 +28,7 @@ type JoinWatching = (onPush: (push: Push) => void, onClose: () => void) => Promi
 
 /** How long it looks for a master that is gone. */
 const rejoinMs = 60_000;
+const lineFeed = 10;
 const rejoinEveryMs = 1_000;
 
 export function execCommands(
@@ -113,8 +114,8 @@ type Watched = {
   readonly job: number;
   slave: string;
   readonly printed: Record<JobStream, number>;
-  /** The last piece ended in the middle of a line. */
-  isOpen: boolean;
+  /** Of `every`: the beginning of a line that is not whole yet. */
+  readonly unended: Record<JobStream, Uint8Array[]>;
   reply?: Replies['job.get'];
 };
 
@@ -155,7 +156,8 @@ class Watch {
   async ends(jobs: Replies['job.add']['jobs']): Promise<number> {
     for (const { job, slave = '' } of jobs) {
       if (this.#jobs.has(job)) continue;
-      this.#jobs.set(job, { job, slave, printed: { stdout: 0, stderr: 0 }, isOpen: false });
+      const unended = { stdout: [], stderr: [] };
+      this.#jobs.set(job, { job, slave, printed: { stdout: 0, stderr: 0 }, unended });
     }
     const interrupt = () => this.#interrupt();
     process.on('SIGINT', interrupt);
@@ -203,14 +205,8 @@ class Watch {
     const rest = data.subarray(job.printed[stream] - at);
     if (rest.length === 0) return;
     job.printed[stream] += rest.length;
-    const out = process[stream];
-    if (!this.#isNamed) out.write(rest);
-    else {
-      const text = Buffer.from(rest).toString();
-      const lines = text.replaceAll(/(?<=^|\n)(?=.)/gs, `${job.slave}: `);
-      out.write(job.isOpen ? lines.slice(job.slave.length + 2) : lines);
-      job.isOpen = !text.endsWith('\n');
-    }
+    if (this.#isNamed) printNamed(job, stream, rest);
+    else process[stream].write(rest);
   }
 
   /** Asks for those that have ended. */
@@ -229,6 +225,8 @@ class Watch {
           const said = reply[stream];
           if (said === undefined) continue;
           this.#print(job, stream, 0, said.kept);
+          // Another job's line would go on where its last one stopped.
+          if (watched.unended[stream].length > 0) printNamed(watched, stream, Buffer.from('\n'));
         }
         watched.reply = reply;
       } catch (error) {
@@ -300,6 +298,23 @@ class Watch {
     if (codes.length === 1) return first;
     return codes.every((code) => code === 0) ? exitCodes.done : exitCodes.failed;
   }
+}
+
+/** Prints the lines that are whole now, each with the name of its slave: those of other jobs come
+ *  between them. What is held of a stream is at most what its slave keeps of it. */
+function printNamed({ slave, unended }: Watched, stream: JobStream, data: Uint8Array): void {
+  const end = data.lastIndexOf(lineFeed) + 1;
+  unended[stream].push(data.subarray(0, end === 0 ? undefined : end));
+  if (end === 0) return;
+  const whole = Buffer.concat(unended[stream]);
+  unended[stream] = end === data.length ? [] : [data.subarray(end)];
+  const name = Buffer.from(`${slave}: `);
+  const parts: Buffer[] = [];
+  for (let at = 0, next = 0; at < whole.length; at = next) {
+    next = whole.indexOf(lineFeed, at) + 1;
+    parts.push(name, whole.subarray(at, next));
+  }
+  process[stream].write(Buffer.concat(parts));
 }
 
 const words = {
