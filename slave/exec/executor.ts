@@ -19,7 +19,7 @@ import { callText, type JobEnd, type JobStream, jobLimits } from '../../shared/j
 import type { Logger } from '../../shared/log.ts';
 import type { Push } from '../../shared/protocol.ts';
 import type { Allowed } from './allowed.ts';
-import { markOfJob, startGuard } from './guard.ts';
+import { markOfJob, startGuard, tellGuard } from './guard.ts';
 import { type ExecUser, makeBase } from './job-folder.ts';
 import { JobProcess } from './job-process.ts';
 import type { JobBounds, Tools } from './limits.ts';
@@ -131,7 +131,7 @@ export class Executor {
         // The guard removes it.
       }
     }
-    if (this.#guard?.connected) this.#guard.disconnect();
+    this.#guard?.stdin?.end();
   }
 
   async #run(start: Start): Promise<void> {
@@ -178,12 +178,14 @@ export class Executor {
       mark: markOfJob(start.job, attempt, this.#instance.toString('hex')),
       timeoutMs: Math.min(start.timeoutMs ?? bounds.timeoutMs, bounds.timeoutMs),
       onOutput: (stream, at, data) => this.#output(start, stream, at, data),
+      onMembers: () => this.#tellGuard(),
       warn: (line) => log.warn(line),
     });
     held.process = process;
     this.#lookTimer ??= setInterval(() => this.#look(), lookEveryMs).unref();
     const end = await process.run();
     delete held.process;
+    this.#tellGuard();
     return end;
   }
 
@@ -191,7 +193,7 @@ export class Executor {
   #baseFolder(): string {
     const { program, user } = this.#options;
     this.#base ??= makeBase();
-    if (this.#guard === undefined || this.#guard.exitCode !== null || !this.#guard.connected) {
+    if (!this.#guard?.stdin?.writable) {
       const instance = this.#instance.toString('hex');
       this.#guard = startGuard(program, { instance, base: this.#base, user });
     }
@@ -207,6 +209,13 @@ export class Executor {
     }
     const all = new ProcessTable();
     for (const process of running) void process.look(all);
+    this.#tellGuard();
+  }
+
+  /** It knows of what it would not find by itself. */
+  #tellGuard(): void {
+    const members = [...this.#held.values()].flatMap(({ process }) => process?.members ?? []);
+    if (this.#guard !== undefined) tellGuard(this.#guard, members);
   }
 
   #output({ lease }: Start, stream: JobStream, at: number, data: Buffer): void {

@@ -1,15 +1,17 @@
 /**
  * What is left of the jobs of a slave that died is ended by its *guard*: a process of slave.js that
- * waits for the end of its channel to the slave, kills all processes with the slave's mark in
- * `ORB_JOB`, and removes the folder of its jobs. The slave starts it before its first job. It is in a
- * session of its own, so that Ctrl-C does not end it.
+ * waits for the end of its standard input, a pipe of the slave. Then it kills all processes with
+ * the slave's mark in `ORB_JOB`, and those that the slave knew of, and removes the folder of its
+ * jobs. The slave starts it before its first job, and tells it once a second which processes its
+ * jobs have. It is in a session of its own, so that Ctrl-C does not end it.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { readdirSync, rmdirSync } from 'node:fs';
 import { join } from 'node:path';
+import { createInterface } from 'node:readline';
 import { ConfigError } from '../../shared/errors.ts';
 import { type ExecUser, removeJobFolder } from './job-folder.ts';
-import { killAll, ProcessTable } from './processes.ts';
+import { JobMembers, killAll, type Members, ProcessTable } from './processes.ts';
 
 /** The first argument of slave.js that makes it a guard. */
 export const guardArgument = 'guard-jobs';
@@ -28,35 +30,58 @@ type Guarded = {
 /** Starts one. `program`: the path of slave.js. */
 export function startGuard(program: string, guarded: Guarded): ChildProcess {
   const child = spawn(process.execPath, [program, guardArgument, JSON.stringify(guarded)], {
-    stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
+    stdio: ['pipe', 'ignore', 'ignore'],
     detached: true,
     cwd: '/',
     env: {},
   });
   child.on('error', () => {});
+  // One that was killed is followed by another.
+  child.stdin?.on('error', () => {});
   child.unref();
-  child.channel?.unref();
+  (child.stdin as Partial<NodeJS.RefCounted> | null)?.unref?.();
   return child;
+}
+
+/** What the jobs have now: a guard that still starts reads it also when the slave is gone. */
+export function tellGuard(child: ChildProcess, members: readonly Members[]): void {
+  // One that is stopped hears of it when it goes on, a second later.
+  if (child.stdin?.writableNeedDrain !== false) return;
+  child.stdin.write(`${JSON.stringify(members)}\n`);
 }
 
 /** Waits for the end of the slave, and cleans up. `argument`: as `startGuard` gives it. */
 export async function guard(argument: string | undefined): Promise<void> {
-  if (process.send === undefined || argument === undefined) {
+  if (argument === undefined) {
     throw new ConfigError('a slave with --allow-exec starts this by itself');
   }
   const guarded = JSON.parse(argument) as Guarded;
   for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(name, () => {});
-  if (process.connected) {
-    await new Promise<void>((resolve) => process.once('disconnect', () => resolve()));
+  let members: readonly Members[] = [];
+  for await (const line of createInterface({ input: process.stdin })) {
+    try {
+      members = JSON.parse(line) as readonly Members[];
+    } catch {
+      // The slave was killed while it wrote the last one.
+    }
   }
-  await endJobsOf(guarded);
+  await endJobsOf(guarded, members);
 }
 
-async function endJobsOf({ instance, base, user }: Guarded): Promise<void> {
+async function endJobsOf(
+  { instance, base, user }: Guarded,
+  members: readonly Members[],
+): Promise<void> {
+  const jobs = members.map((known) => new JobMembers(known));
   await killAll(() => {
     const all = new ProcessTable();
-    return [...all].filter(({ pid, isDead }) => {
-      return !isDead && pid !== process.pid && all.markOf(pid)?.endsWith(`.${instance}`) === true;
+    const known = new Set(jobs.flatMap((job) => job.look(all)));
+    const roots = new Map(members.map(({ root }) => [root.pid, root.start]));
+    return [...all].filter((info) => {
+      const { pid, start, isDead } = info;
+      if (isDead || pid === process.pid) return false;
+      const isKnown = known.has(info) || roots.get(pid) === start;
+      return isKnown || all.markOf(pid)?.endsWith(`.${instance}`) === true;
     });
   });
   try {

@@ -16,7 +16,14 @@ import { messageOf } from '../../shared/errors.ts';
 import type { JobEnd, JobStream } from '../../shared/jobs.ts';
 import { type ExecUser, folderBytes, makeJobFolder, removeJobFolder } from './job-folder.ts';
 import { boundedCommand, type JobBounds, type Tools } from './limits.ts';
-import { infoOf, JobMembers, killAll, type ProcessTable, signal } from './processes.ts';
+import {
+  infoOf,
+  JobMembers,
+  killAll,
+  type Members,
+  type ProcessTable,
+  signal,
+} from './processes.ts';
 
 const path = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
 /** Between SIGTERM and SIGKILL. */
@@ -39,6 +46,8 @@ type JobProcessOptions = {
   readonly base: string;
   /** `at`: bytes of the stream before it. */
   readonly onOutput: (stream: JobStream, at: number, data: Buffer) => void;
+  /** It has processes: `members` says which. */
+  readonly onMembers: () => void;
   readonly warn: (line: string) => void;
 };
 
@@ -100,6 +109,11 @@ export class JobProcess {
     this.#timer = new AwakeTimer(() => void killAll(() => this.#alive(true)), graceMs);
   }
 
+  /** Its processes as far as they are known; undefined: it has none. */
+  get members(): Members | undefined {
+    return this.#hasEnded ? undefined : this.#members?.known;
+  }
+
   /** Looks, once a second, who belongs to it, and how large its folder is. */
   async look(all: ProcessTable): Promise<void> {
     this.#members?.look(all);
@@ -134,7 +148,10 @@ export class JobProcess {
       child.once('error', reject);
       if (child.pid === undefined) return;
       const root = infoOf(child.pid);
-      if (root !== undefined) this.#members = new JobMembers(mark, root);
+      if (root !== undefined) {
+        this.#members = new JobMembers({ mark, root, seen: [] });
+        this.#options.onMembers();
+      }
       for (const stream of ['stdout', 'stderr'] as const) {
         child[stream]?.on('data', (data: Buffer) => {
           const kept = this.#outputs[stream].add(data, bounds.outputBytes);

@@ -71,18 +71,30 @@ function textOf(path: string): string | undefined {
   }
 }
 
+/** What is known of the processes of one job. */
+export type Members = {
+  readonly mark: string;
+  /** Its first process, which leads a session of its own. */
+  readonly root: Pick<ProcessInfo, 'pid' | 'start'>;
+  /** Those that were seen, with their starts. */
+  readonly seen: readonly (readonly [pid: number, start: number])[];
+};
+
 /** The processes of one job. */
 export class JobMembers {
   readonly #mark: string;
-  readonly #root: ProcessInfo;
-  /** Those that were seen, by process id, with their starts. */
-  readonly #seen = new Map<number, number>();
+  readonly #root: Members['root'];
+  readonly #seen: Map<number, number>;
 
-  /** `root`: its first process, which leads a session of its own. */
-  constructor(mark: string, root: ProcessInfo) {
+  constructor({ mark, root, seen }: Members) {
     this.#mark = mark;
     this.#root = root;
-    this.#seen.set(root.pid, root.start);
+    this.#seen = new Map([[root.pid, root.start], ...seen]);
+  }
+
+  get known(): Members {
+    const { pid, start } = this.#root;
+    return { mark: this.#mark, root: { pid, start }, seen: [...this.#seen] };
   }
 
   /** Notes who belongs to it now. Returns those that live, without its first process. */

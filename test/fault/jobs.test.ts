@@ -42,6 +42,12 @@ async function marked(folder: string, count: number): Promise<string[]> {
   return readdirSync(folder);
 }
 
+/** Has it become the program that it is to be? */
+function isSleep(pid: number): boolean {
+  const path = `/proc/${pid}/cmdline`;
+  return existsSync(path) && readFileSync(path, 'latin1').startsWith('sleep\0');
+}
+
 describe('jobs: faults', { concurrency: 1 }, () => {
   test('jobs: a killed slave ends its jobs, and they are lost, or tried again', {
     timeout,
@@ -74,6 +80,30 @@ describe('jobs: faults', { concurrency: 1 }, () => {
     await recorded(cluster, 2);
     const again = jobLines(cluster)[1];
     assert.deepEqual([again?.outcome, again?.['code'], again?.['attempts']], ['exited', 5, 2]);
+  });
+
+  test('jobs: a killed slave ends its jobs also where they have dropped their environment', {
+    timeout,
+  }, async (t) => {
+    const cluster = new Cluster(t);
+    await cluster.master([]);
+    const marks = marksOf(cluster);
+    const sleeps = 'env -i sleep 1000';
+    const folder = scripts(cluster, {
+      // Its first process, one of its group, and one that has left it, whose parent is there.
+      bare:
+        `#!/bin/bash\n${sleeps} & echo > ${marks}/$!\nsetsid ${sleeps} & echo > ${marks}/$!\n` +
+        `echo > ${marks}/$$\nexec ${sleeps}\n`,
+    });
+    const slave = await execSlave(cluster, '--exec-folder', folder);
+    await cluster.ask('run', '--detach', 'bare');
+    const pids = (await marked(marks, 3)).map(Number);
+    t.after(() => {
+      for (const pid of pids.filter(isSleep)) process.kill(pid, 'SIGKILL');
+    });
+    while (!pids.every(isSleep)) await sleep(20);
+    await slave.kill('SIGKILL');
+    while (pids.some(isSleep)) await sleep(20);
   });
 
   test('jobs: a job outlives its master, and a slave that leaves gives it up', {

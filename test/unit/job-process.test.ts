@@ -22,6 +22,7 @@ test('job: time in which the slave stands still is none of the job', { skip }, a
       ...{ folderBytes: large, outputBytes: 1_000, timeoutMs: 900 },
     },
     onOutput: () => {},
+    onMembers: () => {},
     warn: () => {},
   });
   const running = job.run();
