@@ -37,6 +37,7 @@ const serviceSchema = z.object({
   ),
   volumes: z.array(z.string()),
   stop_grace_period: z.string().optional(),
+  tmpfs: z.array(z.string()).optional(),
   ports: z.array(z.string()).optional(),
   container_name: z.string().optional(),
   healthcheck: z.object({ test: z.array(z.string()).min(2) }).optional(),
@@ -90,6 +91,10 @@ describe('docker-compose.yml', () => {
     assert.deepEqual([master.build, slave.build, folders.build], ['.', undefined, undefined]);
     assert.deepEqual([slave.pull_policy, folders.pull_policy], ['never', 'never']);
     assert.equal(new Set(serviceNames.map((name) => services[name].image)).size, 1);
+  });
+
+  test('a slave whose container is read only has room for the folders of its jobs', () => {
+    assert.deepEqual(services.slave.tmpfs, ['/tmp']);
   });
 
   test('every option of a program is a variable that its service hands on', () => {
