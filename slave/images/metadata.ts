@@ -96,10 +96,13 @@ function readTiff(tiff: Buffer, found: Draft): void {
   const u32 = (at: number) => (order === 'II' ? tiff.readUInt32LE(at) : tiff.readUInt32BE(at));
   const directory = u32(4);
   const count = Math.min(u16(directory), partsMax);
+  // A tag stands there once: else thousands that name the same bytes would take minutes.
+  const done = new Set<string>();
   for (let i = 0; i < count; i++) {
     const at = directory + 2 + i * 12;
     const field = tiffTags[u16(at)];
-    if (field === undefined) continue;
+    if (field === undefined || done.has(field)) continue;
+    done.add(field);
     const length = u32(at + 4);
     const from = length <= 4 ? at + 8 : u32(at + 8);
     const bytes = tiff.subarray(from, from + Math.min(length, 4096));
