@@ -129,6 +129,12 @@ export const downloadFields = {
     ),
 };
 
+/** The crawl needs slaves that decode. [T-113] */
+export function mustBeDecoded(download: Download | undefined): boolean {
+  const { similar, thumbnails } = download?.images ?? {};
+  return similar === 'on' || similar === 'drop' || thumbnails !== undefined;
+}
+
 /** False: the bytes of images would be where the master can neither put them into shards nor delete
  *  them. */
 export function keepsAsAsked(spec: {

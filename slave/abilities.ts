@@ -2,28 +2,39 @@
  *  Source: PROTOCOL.md, "slave.can". */
 import type { MasterClient } from '../shared/client.ts';
 import type { Logger } from '../shared/log.ts';
-import { decodesImages } from './kinds/kinds.ts';
+import { pixels } from './kinds/kinds.ts';
 import { hasArticlePackages } from './rules/article-packages.ts';
 
 export class Abilities {
   readonly #log: Logger;
   #isSaid = false;
+  /** Who was told last. */
+  #told: Parameters<Abilities['tell']> | undefined;
 
   constructor(log: Logger) {
     this.#log = log;
+    if (pixels !== undefined) pixels.onUnable = (why) => this.#loseImages(why);
   }
 
   /** A master that does not know the verb takes no notice. [S-6] The operator hears once of what is
    *  missing. */
   tell(master: MasterClient, hasBrowser: boolean): void {
+    this.#told = [master, hasBrowser];
     const browser = hasBrowser ? ['browser'] : [];
     const article = hasArticlePackages() ? 'article' : 'no-article';
-    const pixels = decodesImages ? ['pixels'] : [];
+    const decodes = pixels?.isAble === true ? ['pixels'] : [];
     const always = ['rules', 'post', 'archive', 'login', 'trains', 'images'];
-    const what = [...always, article, ...browser, ...pixels];
+    const what = [...always, article, ...browser, ...decodes];
     master.notify('slave.can', { what });
-    if (decodesImages || this.#isSaid) return;
+    if (pixels !== undefined || this.#isSaid) return;
     this.#isSaid = true;
     this.#log.info('sharp is not installed beside slave.js: images are not decoded');
+  }
+
+  /** Images that must be decoded go to other slaves from now on. */
+  #loseImages(why: string): void {
+    const mend = 'install it anew in the folder of slave.js, then start this slave again';
+    this.#log.warn(`sharp cannot be loaded: ${why}; images are not decoded: ${mend}`);
+    if (this.#told !== undefined) this.tell(...this.#told);
   }
 }

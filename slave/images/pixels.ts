@@ -1,7 +1,8 @@
 /**
  * Decodes images with sharp, where it is installed beside slave.js: how an image looks (dHash, 64
  * bits), and its thumbnail. Both come of one decoding. Pictures of too many pixels are not decoded,
- * at most two are at once, each for a limited time. Text (SVG) is never drawn.
+ * at most two are at once, each for a limited time. Text (SVG) is never drawn. A sharp that cannot
+ * be loaded, such as one that was copied from another machine, counts as none.
  * Source: Krawetz, "Kind of Like That" (dHash); docs/download.md.
  */
 import { messageOf } from '../../shared/errors.ts';
@@ -21,29 +22,44 @@ const [columns, rows] = [9, 8];
 const decodable: readonly ImageType[] = ['png', 'jpg', 'gif', 'webp', 'avif', 'tiff'];
 
 export class Pixels {
-  #sharp: Promise<Sharp> | undefined;
+  #sharp: Promise<Sharp | undefined> | undefined;
+  /** False: sharp cannot be loaded. */
+  isAble = true;
+  /** Called when that is found out, with the reason. */
+  onUnable: (why: string) => void = () => {};
   #atOnce = 0;
   readonly #waiting: (() => void)[] = [];
 
-  /** Returns how an image looks, or why it cannot be said. `side`: of its thumbnail; undefined:
-   *  none. @throws Error sharp cannot be loaded */
-  async look(type: ImageType, image: Buffer, size: Size, side: number | undefined): Promise<Looks> {
+  /** Returns how an image looks, or why it cannot be said; undefined: none can be decoded here.
+   *  `side`: of its thumbnail; undefined: none. */
+  async look(
+    type: ImageType,
+    image: Buffer,
+    size: Size,
+    side: number | undefined,
+  ): Promise<Looks | undefined> {
     if (!decodable.includes(type)) return {};
     const { width = 0, height = 0 } = size;
     if (width * height > pixelsMax) {
       return { fault: `has more than ${pixelsMax} pixels` };
     }
-    this.#sharp ??= load();
+    this.#sharp ??= load().catch((error: unknown) => this.#fail(error));
     const sharp = await this.#sharp;
+    if (sharp === undefined) return undefined;
     await this.#enter();
     try {
       return await decode(sharp, image, side);
     } catch (error) {
-      return { fault: messageOf(error).split('\n')[0]?.slice(0, 200) || 'cannot be decoded' };
+      return { fault: firstLine(error) || 'cannot be decoded' };
     } finally {
       this.#atOnce--;
       this.#waiting.shift()?.();
     }
+  }
+
+  #fail(error: unknown): undefined {
+    this.isAble = false;
+    this.onUnable(firstLine(error));
   }
 
   async #enter(): Promise<void> {
@@ -55,6 +71,10 @@ export class Pixels {
 }
 
 type Size = { readonly width?: number | undefined; readonly height?: number | undefined };
+
+function firstLine(error: unknown): string {
+  return messageOf(error).split('\n')[0]?.slice(0, 200) ?? '';
+}
 
 async function load(): Promise<Sharp> {
   const { default: sharp } = await import('sharp');

@@ -3,7 +3,7 @@
  * bytes go to the master only if nobody has them. Source: PROTOCOL.md [T-110] to [T-114].
  */
 import { packValue } from '../../shared/frame.ts';
-import { type ImageFacts, imagePath, thumbnailPath } from '../../shared/images.ts';
+import { type ImageFacts, imagePath, mustBeDecoded, thumbnailPath } from '../../shared/images.ts';
 import { isPageStatus } from '../../shared/protocol.ts';
 import type { Result } from '../../shared/requests.ts';
 import { outcomeOf } from '../fetch/fetched.ts';
@@ -28,8 +28,10 @@ type ImageFound = {
 export function imageKind(pixels: Pixels | undefined): Kind<ImageBody, ImageFound> {
   const folders = new SharedFolders();
   return {
-    putOff: ({ imagesTo }) =>
-      imagesTo === undefined ? undefined : putOff(folders.waitMs(imagesTo)),
+    putOff({ imagesTo, download }) {
+      if (pixels?.isAble === false && mustBeDecoded(download)) return undecoded;
+      return imagesTo === undefined ? undefined : putOff(folders.waitMs(imagesTo));
+    },
 
     plan: {
       accept:
@@ -73,6 +75,8 @@ export function imageKind(pixels: Pixels | undefined): Kind<ImageBody, ImageFoun
       const { similar, thumbnails } = download?.images ?? {};
       const looks = similar === 'off' && thumbnails === undefined ? undefined : pixels;
       const seen = await looks?.look(type, bytes, size, thumbnails);
+      // Found out a moment ago; other slaves may be able to.
+      if (looks?.isAble === false && mustBeDecoded(download)) return undecoded;
       const facts = { ...head, sha256, ...rightsOf(type, bytes), ...seen };
       if (imagesTo === undefined) return { ok, result, facts, content: bytes };
       const waitMs = await folders.keep(imagesTo, filesOf(facts, bytes), log);
@@ -99,6 +103,13 @@ function filesOf({ sha256, type, thumbnail }: ImageFacts, bytes: Buffer) {
 }
 
 /** It is no fault of the image, so no attempt is counted. */
+const undecoded: FailedOutcome = {
+  ok: false,
+  error: { kind: 'protocol', message: 'the slave cannot decode images' },
+  isPutOff: true,
+};
+
+/** The same. */
 function putOff(waitMs: number): FailedOutcome | undefined {
   if (waitMs === 0) return undefined;
   const error = { kind: 'protocol', message: 'the slave cannot write to --images-to' } as const;

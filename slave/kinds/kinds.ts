@@ -13,9 +13,9 @@ import { robots } from './robots.ts';
 import { ruledPage } from './ruled-page.ts';
 import { sitemap } from './sitemap.ts';
 
-/** True: sharp is installed, so images can be decoded. */
-export const decodesImages = isInstalled('sharp');
-const image = imageKind(decodesImages ? new Pixels() : undefined);
+/** Undefined: sharp is not installed, so images are not decoded. */
+export const pixels = isInstalled('sharp') ? new Pixels() : undefined;
+const image = imageKind(pixels);
 const all = { page, robots, sitemap, image: image as Kind } satisfies Record<TaskKind, Kind>;
 const kinds = new Map<string, Kind>(Object.entries(all));
 

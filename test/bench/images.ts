@@ -173,7 +173,7 @@ async function similar(): Promise<void> {
   const pixels = new Pixels();
   const likeness = new Likeness();
   const look = async (image: Buffer, type: 'png' | 'jpg') =>
-    (await pixels.look(type, image, { width: 640, height: 480 }, undefined)).dhash;
+    (await pixels.look(type, image, { width: 640, height: 480 }, undefined))?.dhash;
   const originals: Buffer[] = [];
   let right = 0;
   let wrong = 0;

@@ -1,7 +1,7 @@
 /** What a crawl needs of slaves that not each can do, and what a slave can: bits, since they are
  *  compared for each lease. */
 import type { FetchSpec } from '../../../shared/crawl.ts';
-import type { Download } from '../../../shared/images.ts';
+import { mustBeDecoded } from '../../../shared/images.ts';
 import { hasArticle, type ItemRules } from '../../../shared/items.ts';
 import { keepsViews } from '../../../shared/render.ts';
 
@@ -25,7 +25,8 @@ export function needsOf(fetch: FetchSpec): number {
     (login === undefined ? 0 : needs.login) |
     (items === undefined ? 0 : articlesOf(items)) |
     (render === undefined ? 0 : needs.browser) |
-    (download === undefined ? 0 : needsOfImages(download.images))
+    (download === undefined ? 0 : needs.images) |
+    (mustBeDecoded(download) ? needs.pixels : 0)
   );
 }
 
@@ -36,13 +37,6 @@ function articlesOf(items: ItemRules): number {
     articles.set(items, need);
   }
   return need;
-}
-
-/** Pictures are decoded where their looks are asked for. */
-function needsOfImages({ similar, thumbnails }: Download['images']): number {
-  const isAsked = similar === 'on' || similar === 'drop';
-  const isDecoded = isAsked || thumbnails !== undefined;
-  return needs.images | (isDecoded ? needs.pixels : 0);
 }
 
 /** What a crawl needs that no slave can do, as its status says it. */
