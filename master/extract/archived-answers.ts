@@ -84,8 +84,21 @@ export class ArchivedAnswers {
         }
       }
       if (held === undefined) continue;
+      // What it was to its task is not written yet.
+      if (isLast && (await this.#isOurs(file))) {
+        this.cutAt ??= { file, offset: held.offset };
+        return;
+      }
       yield await this.#step(held, undefined, file, held.offset + held.length);
     }
+  }
+
+  /** In our own archives metadata follow each answer. */
+  async #isOurs(file: string): Promise<boolean> {
+    for await (const { type, block } of this.#records(file, 0, true)) {
+      return type === 'warcinfo' && /^Orbweaver\//.test(fieldsIn(block).get('software') ?? '');
+    }
+    return false;
   }
 
   /** Is the URL a task of its own in this archive? Reads all of it, the first time. */
