@@ -381,7 +381,7 @@ export class Worker {
         }
         // A proxy's delay says nothing about the host.
         const isFirst = trial === 'first' && identity.proxy === undefined;
-        recording = recordingOf(spec);
+        recording = recordingOf(spec, kind.archivedBytes?.(spec));
         // Named one by one: to spread them takes V8 a hundred times as long.
         const context: FetchContext = {
           userAgent: identity.userAgent,

@@ -164,11 +164,12 @@ function responseHead(status: number, headers: Headers, text: string | undefined
   return Buffer.from(`${head}\r\n\r\n`, 'latin1');
 }
 
-/** Undefined: nothing of the crawl is kept. */
+/** Undefined: nothing of the crawl is kept. `bytesMin`: of a body that nothing else keeps. */
 export function recordingOf(
   fetch: Pick<FetchSpec, 'archive' | 'save' | 'archiveBytes' | 'render'>,
+  bytesMin = 0,
 ): Recording | undefined {
   const { archive, save, archiveBytes = archiveBytesDefault } = fetch;
-  if ((archive ?? save) !== undefined) return new Recording(archiveBytes);
+  if ((archive ?? save) !== undefined) return new Recording(Math.max(archiveBytes, bytesMin));
   return keepsViews(fetch) ? new Recording(undefined) : undefined;
 }

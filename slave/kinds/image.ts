@@ -3,7 +3,13 @@
  * bytes go to the master only if nobody has them. Source: PROTOCOL.md [T-110] to [T-114].
  */
 import { packValue } from '../../shared/frame.ts';
-import { type ImageFacts, imagePath, mustBeDecoded, thumbnailPath } from '../../shared/images.ts';
+import {
+  type ImageFacts,
+  imageBytesDefault,
+  imagePath,
+  mustBeDecoded,
+  thumbnailPath,
+} from '../../shared/images.ts';
 import { isPageStatus } from '../../shared/protocol.ts';
 import type { Result } from '../../shared/requests.ts';
 import { outcomeOf } from '../fetch/fetched.ts';
@@ -31,6 +37,11 @@ export function imageKind(pixels: Pixels | undefined): Kind<ImageBody, ImageFoun
     putOff({ imagesTo, download }) {
       if (pixels?.isAble === false && mustBeDecoded(download)) return undecoded;
       return imagesTo === undefined ? undefined : putOff(folders.waitMs(imagesTo));
+    },
+
+    archivedBytes({ download, imagesTo }) {
+      const { store, maxBytes = imageBytesDefault } = download?.images ?? {};
+      return store === 'none' && imagesTo === undefined ? maxBytes : undefined;
     },
 
     plan: {

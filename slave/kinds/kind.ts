@@ -32,6 +32,9 @@ export type Kind<Body = unknown, Found extends { readonly ok: true } = { readonl
   readonly plan: FetchPlan<Body>;
   /** Returns why the slave cannot do a task of that crawl now; undefined: it can. */
   putOff?(spec: FetchSpec): FailedOutcome | undefined;
+  /** Returns how many bytes of a body go to the archive whatever its limit is: nothing else keeps
+   *  them. */
+  archivedBytes?(spec: FetchSpec): number | undefined;
   /** Returns the outcome of a fetch by this plan: an answer, or a failure that releases the
    *  task. */
   outcome(fetched: Fetched<Body>): Found | FailedOutcome;
