@@ -249,10 +249,12 @@ function revisitFields(
   ];
 }
 
-/** Status and media type in the head of an answer. */
-export function answerOf(head: Buffer): { readonly status: number; readonly mime: string } {
-  const text = head.toString('latin1');
-  const status = Number(/^HTTP\/\d\.\d (\d{3})/.exec(text)?.[1] ?? 0);
+/** Status and media type in the head of an answer; a body behind it says nothing of them. */
+export function answerOf(answer: Buffer): { readonly status: number; readonly mime: string } {
+  const headEnd = answer.indexOf('\r\n\r\n');
+  const text = answer.toString('latin1', 0, headEnd < 0 ? answer.length : headEnd);
+  // Other programs write HTTP/2, too.
+  const status = Number(/^HTTP\/\d(?:\.\d)? (\d{3})/.exec(text)?.[1] ?? 0);
   const [, mime = 'unk'] = /\r\ncontent-type:[ \t]*([^;\s]+)/i.exec(text) ?? [];
   return { status, mime: mime.toLowerCase() };
 }

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import { cdxjLine, sortedLines, surtOf } from '../../master/archive/cdxj.ts';
+import { answerOf } from '../../master/archive/records.ts';
 import { digestOf, recordId } from '../../master/archive/warc.ts';
 
 test('archive: the key of a URL is its host backwards, as replay tools look it up', () => {
@@ -32,4 +33,13 @@ test('archive: a record has one name for ever, and a digest that others compute'
   assert.notEqual(recordId(uid, 5), recordId(Buffer.alloc(16, 8), 5));
   // Of nothing, as every WARC tool knows it.
   assert.equal(digestOf([]), 'sha1:3I42H3S6NNFQ2MSVX7XZKYAYSCX5QBYJ');
+});
+
+test('archive: what an answer says of itself is in its head, of any version', () => {
+  const body = '\r\nContent-Type: image/gif\r\n';
+  const of = (text: string) => answerOf(Buffer.from(text));
+  assert.deepEqual(of(`HTTP/1.1 200 OK\r\na: b\r\n\r\n${body}`), { status: 200, mime: 'unk' });
+  assert.deepEqual(of('HTTP/2 404\r\ncontent-type: text/HTML;x\r\n\r\n'), {
+    ...{ status: 404, mime: 'text/html' },
+  });
 });
