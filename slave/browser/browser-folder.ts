@@ -6,17 +6,28 @@
  *
  *     orbweaver-browser-<boot of the machine>-XXXXXX/   alive (the socket)   profile/
  */
-import { lstatSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import {
+  lstatSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  readlinkSync,
+  rmdirSync,
+  rmSync,
+} from 'node:fs';
 import { readdir, rm } from 'node:fs/promises';
 import { connect, createServer, type Server } from 'node:net';
 import { hostname } from 'node:os';
-import { join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { isInCommand } from './process-group.ts';
 
 /** The tests and the operator find its processes by this. */
 const prefix = 'orbweaver-browser-';
 const socketName = 'alive';
 const profileName = 'profile';
+/** What a browser that can have windows makes beside its profile for its own socket. */
+const ownSocketFolder = /^(?:org\.chromium\.Chromium|com\.google\.Chrome)\.\w+$/;
+const ownSocketName = 'SingletonSocket';
 /** What sockets take everywhere: a longer one is cut. */
 const socketPathBytesMax = 100;
 /** Folders that are removed at one start. */
@@ -26,6 +37,7 @@ const answerMs = 1_000;
 export class BrowserFolder {
   readonly #path: string;
   readonly #server: Server;
+  #ownSocket: string | undefined;
 
   /** Makes one in that folder. @throws Error it cannot be made */
   constructor(base: string) {
@@ -44,8 +56,14 @@ export class BrowserFolder {
     return join(this.#path, profileName);
   }
 
+  /** The browser runs. As it ends, the link to its own socket goes first. */
+  started(): void {
+    this.#ownSocket = ownSocketOf(this.profile);
+  }
+
   /** Removes it. Never rejects. */
   async remove(): Promise<void> {
+    removeOwnSocket(this.#ownSocket ?? ownSocketOf(this.profile));
     // The browser's processes write until they are gone.
     if (!(await isRemoved(this.profile, 5))) return;
     // Its end takes the socket away: what cannot be removed has it until this process ends.
@@ -55,6 +73,7 @@ export class BrowserFolder {
 
   /** Removes it at once: the process has no time for more. */
   removeNow(): void {
+    removeOwnSocket(this.#ownSocket ?? ownSocketOf(this.profile));
     try {
       rmSync(this.profile, { recursive: true, force: true, maxRetries: 2 });
       rmSync(this.#path, { recursive: true, force: true });
@@ -74,9 +93,31 @@ export async function removeLeftFolders(base: string): Promise<void> {
     if (!name.startsWith(prefixHere()) || !isOwn(path)) continue;
     // Its browser ends a moment after its slave.
     if (!(await isLeft(join(path, socketName))) || isInCommand(path)) continue;
+    removeOwnSocket(ownSocketOf(join(path, profileName)));
     // In this order: what is not removed now has its socket, by which it is found again.
     if (await isRemoved(join(path, profileName), 1)) await isRemoved(path, 1);
     if (++removed === removedMax) return;
+  }
+}
+
+/** The folder of the browser's own socket. Its profile has a link to that. */
+function ownSocketOf(profile: string): string | undefined {
+  try {
+    return dirname(readlinkSync(join(profile, ownSocketName)));
+  } catch {
+    return undefined;
+  }
+}
+
+/** A browser that is killed leaves it. */
+function removeOwnSocket(folder: string | undefined): void {
+  if (folder === undefined || !ownSocketFolder.test(basename(folder)) || !isOwn(folder)) return;
+  try {
+    for (const one of [ownSocketName, 'SingletonCookie'])
+      rmSync(join(folder, one), { force: true });
+    rmdirSync(folder);
+  } catch {
+    // It is gone, or something else.
   }
 }
 

@@ -78,6 +78,7 @@ export async function launch(
   try {
     signal.addEventListener('abort', giveUp, { once: true });
     const isShell = await within(prepare(devtools), startMsMax);
+    folder.started();
     signal.throwIfAborted();
     if (group === undefined) throw new Error('it has no process');
     return { devtools, group, clear, isShell, ...start };

@@ -11,6 +11,7 @@ import {
   renameSync,
   rmSync,
   symlinkSync,
+  writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -184,4 +185,24 @@ test('browser: the folder of a killed slave goes, what is in use or another\u201
   assert.deepEqual(readdirSync(used.profile), []);
   await used.remove();
   assert.equal(readdirSync(base).length, names.length - 2);
+});
+
+test('browser: the folder with its own socket goes, too, and no other folder', async (t) => {
+  const base = mkdtempSync(join(tmpdir(), 'orb-folders-'));
+  t.after(() => rmSync(base, { recursive: true, force: true }));
+  for (const name of ['org.chromium.Chromium.abc123', 'another.abc123']) {
+    const own = join(base, name);
+    mkdirSync(own, { mode: 0o700 });
+    const socket = join(own, 'SingletonSocket');
+    writeFileSync(socket, '');
+    symlinkSync('1', join(own, 'SingletonCookie'));
+    const folder = new BrowserFolder(base);
+    symlinkSync(socket, join(folder.profile, 'SingletonSocket'));
+    folder.started();
+    // The browser was about to end.
+    rmSync(join(folder.profile, 'SingletonSocket'));
+    await folder.remove();
+  }
+  assert.deepEqual(readdirSync(base), ['another.abc123']);
+  assert.equal(readdirSync(join(base, 'another.abc123')).length, 2);
 });
