@@ -7,6 +7,8 @@ import type { Tab } from './tab.ts';
 import { orLate } from './within.ts';
 
 const lookEveryMs = 50;
+/** A page may go on to another document while it is asked. */
+const triesMax = 4;
 
 /** Finds the first element, in open shadow roots, too. */
 const find = `const find = (root, selector) => {
@@ -42,11 +44,13 @@ const pointOf = (selector: string) => `(() => {
     return null;
   })()`;
 
+type Asked = Pick<Tab, 'mainFrame' | 'call' | 'tell'>;
+
 export class PageWorld {
-  readonly #tab: Tab;
+  readonly #tab: Asked;
   #context: number | undefined;
 
-  constructor(tab: Tab) {
+  constructor(tab: Asked) {
     this.#tab = tab;
   }
 
@@ -57,17 +61,16 @@ export class PageWorld {
   }
 
   async #evaluate(expression: string, timeout: number): Promise<unknown> {
-    for (let tries = 0; ; tries++) {
-      // The world ends with its document.
-      const isKnown = this.#context !== undefined;
-      this.#context ??= await this.#made();
-      const asked = { contextId: this.#context, expression, returnByValue: true, timeout };
+    for (let tries = 1; ; tries++) {
       try {
+        this.#context ??= await this.#made();
+        const asked = { contextId: this.#context, expression, returnByValue: true, timeout };
         const { result, exceptionDetails } = await this.#tab.call('Runtime.evaluate', asked);
         if (exceptionDetails !== undefined) throw new PageError();
         return result.value;
       } catch (error) {
-        if (error instanceof PageError || !isKnown || tries > 0) throw error;
+        if (error instanceof PageError || tries >= triesMax) throw error;
+        // The world ends with its document, also one that was made a moment ago.
         this.#context = undefined;
       }
     }
