@@ -59,6 +59,8 @@ export class PageTraffic {
   #lastAt = awakeMs();
   /** The document that the page shows. */
   #document: WebDocument;
+  /** The last one that it was given: a download, or an answer without content, is never shown. */
+  #given: WebDocument;
   /** Documents that were redirected to: they are asked for next. */
   readonly #ready = new Map<string, WebDocument>();
   #isGiven = false;
@@ -79,6 +81,7 @@ export class PageTraffic {
   constructor(options: PageTrafficOptions) {
     this.#options = options;
     this.#document = options.document;
+    this.#given = options.document;
     this.#home = authorityOf(new URL(options.document.url));
   }
 
@@ -91,7 +94,7 @@ export class PageTraffic {
       },
       onEnded: (id, isFailed) => this.#ended(id, isFailed),
       onFrameGone: (frame) => this.#endAll((one) => one.frame === frame),
-      onCommitted: () => this.#endAll((one) => one.begunAt < this.#givenAt),
+      onCommitted: (url) => this.#committed(url),
     });
   }
 
@@ -244,13 +247,19 @@ export class PageTraffic {
       this.#goOn(request, found);
       return;
     }
-    this.#document = found;
     this.#isGiven = true;
     this.#show(request, found);
   }
 
-  /** It is the document of the page itself now. */
+  /** The page shows another document. */
+  #committed(url: string): void {
+    if (canonicalUrl(url)?.href === this.#given.url) this.#document = this.#given;
+    this.#endAll((one) => one.begunAt < this.#givenAt);
+  }
+
+  /** It is the document of the page itself, once the page shows it. */
   #show(request: PausedRequest, document: WebDocument): void {
+    this.#given = document;
     this.#givenAt = awakeMs();
     const own = request.id === undefined ? undefined : this.#underWay.get(request.id);
     if (own !== undefined) own.begunAt = this.#givenAt;
@@ -302,9 +311,6 @@ function redirect(request: PausedRequest, to: string): void {
   request.answer(200, [{ name: 'content-type', value: 'text/html' }], Buffer.from(body));
 }
 
-/** An answer without a document would leave the page where it was. */
-const noDocument = new Set([204, 205]);
-
 function give(request: PausedRequest, { status, headers, body }: WebDocument): void {
   const kept: { name: string; value: string }[] = [];
   for (const [name, value] of Object.entries(headers)) {
@@ -314,7 +320,7 @@ function give(request: PausedRequest, { status, headers, body }: WebDocument): v
   if (!kept.some(({ name }) => name === 'content-type')) {
     kept.push({ name: 'content-type', value: 'text/html' });
   }
-  request.answer(noDocument.has(status) ? 200 : status, kept, body);
+  request.answer(status, kept, body);
 }
 
 /** The request's own headers and more, which count. */

@@ -16,7 +16,7 @@ type TabListener = {
   /** What a frame asked for nobody waits for. */
   readonly onFrameGone: (frame: string) => void;
   /** Another document is in the page: what the one before it asked for has ended. */
-  readonly onCommitted: () => void;
+  readonly onCommitted: (url: string) => void;
 };
 
 export type TabOptions = {
@@ -197,7 +197,7 @@ export class Tab {
       case 'Page.frameNavigated':
         if (params.frame.id !== this.#frame) return;
         this.#hasDocument = params.frame.url !== blank;
-        this.#listener?.onCommitted();
+        this.#listener?.onCommitted(params.frame.url);
         return;
       case 'Page.javascriptDialogOpening': {
         const accept = params.type === 'beforeunload';

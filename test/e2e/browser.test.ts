@@ -165,6 +165,35 @@ describe('browser', { skip }, () => {
     assert.equal(site.count('/sent'), 0);
   });
 
+  test('browser: a page that begins a download, or gets no content, stays what it is', {
+    timeout,
+  }, async (t) => {
+    const goesTo = (to: string) =>
+      shell(`<a href=/end>x</a><b class=price id=b></b>
+        <script>b.textContent = 5; setTimeout(() => (location = '${to}'))</script>`);
+    const site = await new BrowserSite({
+      '/': shell('<a href=/zip>x</a><a href=/none>x</a>'),
+      '/zip': goesTo('/file.zip'),
+      '/file.zip': (_, response) =>
+        void response.writeHead(200, { 'content-type': 'application/zip' }).end('PK'),
+      '/none': goesTo('/204'),
+      '/204': (_, response) => void response.writeHead(204).end(),
+      '/end': shell(''),
+    }).open(t);
+    const cluster = new Cluster(t);
+    await crawled(cluster, site, { render: true, items });
+    for (const [path, to] of Object.entries({ '/zip': '/file.zip', '/none': '/204' })) {
+      const line = lineOf(cluster, path);
+      assert.equal(site.count(to), 1);
+      assert.equal(line['rendered'], true, path);
+      assert.equal(line['finalUrl'], site.url + path);
+    }
+    assert.deepEqual(
+      rows(cluster).map(({ item }) => item['price']),
+      ['5', '5'],
+    );
+  });
+
   test('browser: frames and further documents wait for their turn', { timeout }, async (t) => {
     const framed = await new BrowserSite({ '/f': '<p>in a frame' }).open(t);
     const site = await new BrowserSite({
