@@ -185,6 +185,10 @@ export class PageTraffic {
       request.refuse('Aborted');
       return;
     }
+    if (isIcon(request)) {
+      request.refuse('BlockedByClient');
+      return;
+    }
     this.#begun(request);
     if (isDocument(request)) return await this.#navigate(request);
     if (this.#isOver || !this.#isWanted(request)) {
@@ -335,6 +339,12 @@ function headersWith(
 
 function isDocument({ type }: PausedRequest): boolean {
   return type === 'Document';
+}
+
+/** For a window, which nobody sees: no page waits for it. A browser that can have windows asks for
+ *  one with each page. */
+function isIcon({ type, headers }: PausedRequest): boolean {
+  return type === 'Other' && (headers['Accept'] ?? '').startsWith('image/');
 }
 
 function isWeb(url: string): boolean {
