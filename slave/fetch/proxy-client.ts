@@ -34,6 +34,11 @@ const noHost = 'orbweaver.invalid';
 /** After this time without an answer the proxy is probed, with the same time for its answer. */
 const silentMs = 5_000;
 
+/** The connection ended, or somebody answered who speaks no TLS. What a certificate or an alert
+ *  says comes from the host. */
+const brokenCode =
+  /: (?:ECONNRESET|EPIPE|EPROTO|ERR_SSL_(?:WRONG_VERSION_NUMBER|PACKET_LENGTH_TOO_LONG))$/;
+
 export class ProxyClient {
   readonly #options: ProxyClientOptions;
   readonly #tunnels: Origins;
@@ -46,12 +51,12 @@ export class ProxyClient {
 
   constructor(options: ProxyClientOptions) {
     this.#options = options;
-    const { proxy, pool, sockets, toHost, wrap } = options;
+    const { proxy, pool, sockets, wrap } = options;
     const connect: buildConnector.connector = (target, callback) => {
       this.#reach(target).then(
         (socket) => {
           if (target.protocol !== 'https:') callback(null, socket);
-          else toHost({ ...target, httpSocket: socket }, callback);
+          else this.#encrypt(socket, target, callback);
         },
         (error: Error) => callback(error, null),
       );
@@ -123,6 +128,16 @@ export class ProxyClient {
         ? this.#blame('connect', `the proxy did not reach the host ${within}`)
         : this.#blame('proxy', `no answer of the proxy ${within}`);
     }
+  }
+
+  /** Begins TLS in a tunnel. What breaks it before that may be the proxy's fault, such as a page
+   *  about an error in place of a tunnel. */
+  #encrypt(socket: Socket, target: buildConnector.Options, callback: buildConnector.Callback) {
+    this.#options.toHost({ ...target, httpSocket: socket }, (error, made) => {
+      if (error === null) callback(null, made);
+      else if (!brokenCode.test(codeText(error))) callback(error, null);
+      else callback(this.#blame('connect', `no TLS through the proxy${codeText(error)}`), null);
+    });
   }
 
   async #byHttp(pool: Pool, authority: string): Promise<Socket> {

@@ -134,6 +134,33 @@ test('proxies: a dead one is set aside, no page fails by it', { timeout }, async
   assert.equal(strict.log.length, 0);
 });
 
+for (const [what, lies] of [
+  ['nothing', ''],
+  ['a page', 'HTTP/1.1 503 No\r\ncontent-length: 2\r\n\r\nno'],
+] as const) {
+  test(`proxies: one whose tunnels hold ${what} is set aside, and costs no page`, {
+    timeout,
+  }, async (t) => {
+    const authority = new Authority();
+    const site = await siteFor(t, flatSite(30), {
+      identity: authority.issue({ names: ['safe.example'] }),
+    });
+    const routes = new Map([['safe.example:443', site.port]]);
+    const [liar, good] = [await proxyFor(t), await proxyFor(t, { routes })];
+    liar.lies = lies;
+    const cluster = new Cluster(t);
+    const trusted = join(cluster.folder, 'authority.pem');
+    writeFileSync(trusted, authority.cert);
+    const flags = ['--proxy', liar.url, '--proxy', good.url, '--delay', '0', '--attempts', '8'];
+    const seed = 'https://safe.example/';
+    const master = await cluster.master([seed, ...flags, '--exit-when-done']);
+    const slave = cluster.slave([], cluster.address, { env: { NODE_EXTRA_CA_CERTS: trusted } });
+    await assertLeaves(master, slave);
+    assert.equal(cluster.pages().length, 31, JSON.stringify(cluster.fetched()));
+    assert.match(slave.output, /proxy set aside: no TLS through the proxy: \w+/);
+  });
+}
+
 test('proxies: while none works the crawl waits, and goes on with the first that does', {
   timeout,
 }, async (t) => {

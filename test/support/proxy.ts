@@ -45,6 +45,8 @@ export class TestProxy {
   readonly log: Passage[] = [];
   /** Answered to CONNECT, or to a request, instead of passing it on. */
   refuses: number | undefined;
+  /** What comes out of a tunnel, in place of a host. */
+  lies: string | undefined;
   readonly #options: TestProxyOptions;
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
@@ -123,6 +125,10 @@ export class TestProxy {
     socket.on('error', () => {});
     if (refused !== undefined) {
       socket.end(`HTTP/1.1 ${refused} No\r\ncontent-length: 0\r\n\r\n`);
+      return;
+    }
+    if (this.lies !== undefined) {
+      socket.end(`HTTP/1.1 200 Yes\r\n\r\n${this.lies}`);
       return;
     }
     this.#join(socket, target, (joined) =>
