@@ -9,7 +9,9 @@ import type { FetchSpec } from '../shared/crawl.ts';
 import type { TaskPush } from '../shared/protocol.ts';
 import type { Browsers } from './browser/browsers.ts';
 import type { WebDocument } from './browser/page-traffic.ts';
+import type { KeptCookie } from './browser/protocol.ts';
 import type { RenderEnd } from './browser/rendering.ts';
+import type { CookieJar } from './fetch/cookies.ts';
 import { documentPlan } from './fetch/document-plan.ts';
 import type { Fetcher } from './fetch/fetcher.ts';
 import type { Identity } from './fetch/identities.ts';
@@ -181,16 +183,20 @@ export class AfterFetch {
     const { lease } = task;
     const turns = new Turns({ lease, isTimed: false, master, onLost: () => abort.abort() });
     const { signal } = abort;
+    const given = identity.cookies.header(url, Date.now(), isOpen).split('; ');
     // One for each frame that is being fetched.
     setMaxListeners(0, signal);
     return await browser.render({
       ...{ document, spec, render, signal },
       userAgent: identity.userAgent,
-      cookies: pairsOf(identity.cookies.header(url, Date.now(), isOpen)),
+      cookies: given.flatMap(pairOf),
       blocks: task.private ?? [],
       headersFor: (target) => headersFor(spec, isOpen && target.origin === url.origin),
-      fetchDocument: (to, isFrame) => {
+      fetchDocument: (to, isFrame, cookies) => {
         const at = { task, spec, identity, home: url.origin };
+        // Those that the browser was given have lost their paths there.
+        const own = cookies.filter(({ name, value }) => !given.includes(`${name}=${value}`));
+        if (new URL(to).origin === url.origin) keepCookies(identity.cookies, own, to, isOpen);
         return this.#document(to, isFrame, turns, at, signal);
       },
     });
@@ -227,11 +233,26 @@ export class AfterFetch {
   }
 }
 
-function pairsOf(header: string): [string, string][] {
-  return header.split('; ').flatMap((pair): [string, string][] => {
-    const equals = pair.indexOf('=');
-    return equals > 0 ? [[pair.slice(0, equals), pair.slice(equals + 1)]] : [];
-  });
+/** A page that goes on to another document has the cookies that its scripts have set, and so has
+ *  what comes after it, as in a browser. */
+function keepCookies(
+  jar: CookieJar,
+  cookies: readonly KeptCookie[],
+  to: string,
+  isOpen: boolean,
+): void {
+  const [url, now] = [new URL(to), Date.now()];
+  const known = new Set(jar.header(url, now, isOpen).split('; '));
+  for (const { name, value, domain, path, secure } of cookies) {
+    if (known.has(`${name}=${value}`)) continue;
+    const scope = domain.startsWith('.') ? `; Domain=${domain}` : '';
+    jar.take(`${name}=${value}; Path=${path}${scope}${secure ? '; Secure' : ''}`, url, now);
+  }
+}
+
+function pairOf(pair: string): [string, string][] {
+  const equals = pair.indexOf('=');
+  return equals > 0 ? [[pair.slice(0, equals), pair.slice(equals + 1)]] : [];
 }
 
 /** What the operator says to its own sites is no matter of others. */

@@ -11,6 +11,7 @@ import type { Headers } from '../fetch/content.ts';
 import { authorityOf } from './guard-proxy.ts';
 import type { HostSeats } from './host-seats.ts';
 import type { PausedRequest } from './paused-request.ts';
+import type { KeptCookie } from './protocol.ts';
 import type { Tab } from './tab.ts';
 
 /** A document, fetched by the slave. */
@@ -30,11 +31,12 @@ export type PageTrafficOptions = {
   readonly signal: AbortSignal;
   /** Further headers for a URL. */
   readonly headersFor: (url: URL) => readonly (readonly [name: string, value: string])[];
-  /** Fetches another document when its turn comes. A URL: a redirect that leads elsewhere.
-   *  Undefined: it may not be had. */
+  /** Fetches another document when its turn comes. `cookies`: those that the page has for it. A URL:
+   *  a redirect that leads elsewhere. Undefined: it may not be had. */
   readonly fetchDocument: (
     url: string,
     isFrame: boolean,
+    cookies: readonly KeptCookie[],
   ) => Promise<WebDocument | string | undefined>;
 };
 
@@ -240,7 +242,7 @@ export class PageTraffic {
       this.#refuse(request);
       return;
     }
-    const found = this.#ready.get(url) ?? (await this.#options.fetchDocument(url, false));
+    const found = this.#ready.get(url) ?? (await this.#fetched(url, false));
     if (typeof found === 'string') this.#left.add(found);
     if (found === undefined || typeof found === 'string') {
       this.#refuse(request);
@@ -253,6 +255,11 @@ export class PageTraffic {
     }
     this.#isGiven = true;
     this.#show(request, found);
+  }
+
+  async #fetched(url: string, isFrame: boolean): Promise<WebDocument | string | undefined> {
+    const cookies = (await this.#tab?.cookiesFor(url)) ?? [];
+    return await this.#options.fetchDocument(url, isFrame, cookies);
   }
 
   /** The page shows another document. */
@@ -285,7 +292,7 @@ export class PageTraffic {
       request.refuse('BlockedByClient');
       return;
     }
-    const found = known ?? (await this.#options.fetchDocument(url, true));
+    const found = known ?? (await this.#fetched(url, true));
     this.#ready.delete(url);
     if (found === undefined) request.refuse('BlockedByClient');
     else if (typeof found === 'string') redirect(request, found);

@@ -6,6 +6,14 @@
 type Nothing = Record<string, never>;
 type Header = { readonly name: string; readonly value: string };
 type Cookie = { readonly name: string; readonly value: string; readonly url: string };
+/** A cookie that it has. `domain` begins with a dot if hosts below have it, too. */
+export type KeptCookie = {
+  readonly name: string;
+  readonly value: string;
+  readonly domain: string;
+  readonly path: string;
+  readonly secure: boolean;
+};
 type Size = { readonly width: number; readonly height: number };
 
 /** Parameters and results of the commands. */
@@ -51,6 +59,7 @@ export type Commands = {
     { maxTotalBufferSize: number; maxResourceBufferSize: number; maxPostDataSize: number },
     Nothing,
   ];
+  'Network.getCookies': [{ urls: readonly string[] }, { cookies: readonly KeptCookie[] }];
   'Page.captureScreenshot': [
     {
       format: 'png';

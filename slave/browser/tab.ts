@@ -5,7 +5,7 @@
 import type { DevTools, Heard } from './devtools.ts';
 import { view } from './flags.ts';
 import type { PausedRequest } from './paused-request.ts';
-import type { Command, Commands, Events } from './protocol.ts';
+import type { Command, Commands, Events, KeptCookie } from './protocol.ts';
 
 /** What a tab reports. */
 type TabListener = {
@@ -115,6 +115,12 @@ export class Tab {
 
   tell<C extends Command>(name: C, params: Commands[C][0]): void {
     this.#devtools.tell(name, params, this.#session);
+  }
+
+  /** The cookies that it has for a URL. */
+  async cookiesFor(url: string): Promise<readonly KeptCookie[]> {
+    const { cookies } = await this.call('Network.getCookies', { urls: [url] });
+    return cookies;
   }
 
   /** Ends it with its context. Resolves when the browser has done so. */

@@ -194,6 +194,33 @@ describe('browser', { skip }, () => {
     );
   });
 
+  test('browser: a page that is loaded again has the cookies of its scripts', {
+    timeout,
+  }, async (t) => {
+    const asked: string[] = [];
+    const site = await new BrowserSite({
+      '/': ({ headers: { cookie = '' } }, response) => {
+        asked.push(cookie);
+        response.setHeader('set-cookie', 'own=1; Path=/');
+        response.setHeader('content-type', 'text/html');
+        response.end(
+          cookie.includes('wall=a')
+            ? '<a href=/inside>x</a>'
+            : shell(`<script>document.cookie = 'wall=a; path=/'; location.reload()</script>`),
+        );
+      },
+      '/inside': ({ headers: { cookie = '' } }, response) => {
+        asked.push(cookie);
+        response.end();
+      },
+    }).open(t);
+    const cluster = new Cluster(t);
+    await crawled(cluster, site, { render: true });
+    assert.equal(lineOf(cluster, '/')['links'], 1);
+    assert.equal(lineOf(cluster, '/')['missed'], undefined);
+    assert.deepEqual(asked, ['', 'own=1; wall=a', 'own=1; wall=a']);
+  });
+
   test('browser: frames and further documents wait for their turn', { timeout }, async (t) => {
     const framed = await new BrowserSite({ '/f': '<p>in a frame' }).open(t);
     const site = await new BrowserSite({
