@@ -49,6 +49,15 @@ function isRepeated(part: SeedPart): part is Repeated {
   return 'source' in part && part.everyMs !== undefined;
 }
 
+/** After the clock was put back, a source does not wait until it is that late again. */
+function dueInTime(entries: readonly Entry[]): Entry[] {
+  const now = Date.now();
+  return entries.map((entry) => {
+    const latest = now + Math.max(entry.everyMs, againMs);
+    return { ...entry, dueAt: Math.min(entry.dueAt, latest) };
+  });
+}
+
 export class SeedSchedule implements FrontierListener {
   readonly #options: ScheduleOptions;
   /** By the number of their crawl. */
@@ -118,8 +127,8 @@ export class SeedSchedule implements FrontierListener {
     }
     if (crawlFile !== undefined) await this.#replace(name, crawlFile, list);
     this.#state = 'open';
-    for (const [id, entries] of this.#entries) this.#tell(id, entries);
     this.#arm();
+    for (const [id, entries] of this.#entries) this.#tell(id, entries);
   }
 
   /** What the first seeds of a new crawl take along, so that no kill comes between them and the
@@ -203,6 +212,7 @@ export class SeedSchedule implements FrontierListener {
   #arm(): void {
     clearTimeout(this.#timer);
     if (this.#state !== 'open') return;
+    for (const [id, entries] of this.#entries) this.#entries.set(id, dueInTime(entries));
     const due = [...this.#entries.values()].flat().map(({ dueAt }) => dueAt);
     const waitMs = Math.min(...due, Number.MAX_SAFE_INTEGER) - Date.now();
     const ms = Math.max(0, Math.min(waitMs, timerMsMax));

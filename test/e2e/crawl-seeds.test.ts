@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { describe, type TestContext, test } from 'node:test';
 import { Cluster, fileMatches } from '../support/cluster.ts';
 import { httpServer } from '../support/http-server.ts';
+import { WallClock } from '../support/wall-clock.ts';
 import { readArchive } from '../support/warc.ts';
 
 const timeout = 60_000;
@@ -185,6 +186,28 @@ describe('seeds of a crawl file', { concurrency: 2 }, () => {
     await cluster.ask('cancel', 'c');
     // Nothing is left to be waited for.
     assert.equal((await second.exited).code, 0, second.output);
+  });
+
+  test('seeds: a clock that is put back puts off no schedule', { timeout }, async (t) => {
+    const dayMs = 86_400_000;
+    const { url } = await site(t);
+    const cluster = new Cluster(t);
+    const clock = new WallClock(cluster.folder);
+    const seeds = [{ command: printing('out.txt'), every: '1s' }];
+    fileIn(cluster, 'out.txt', `${url}/1\n`);
+    const path = fileIn(cluster, 'c.json', { crawl: 'c', seeds, 'max-depth': 0 });
+    const first = await cluster.master([path], clock);
+    await first.said(/seeds\.0 has 1 seed, 0 new/);
+    clock.set(-dayMs);
+    fileIn(cluster, 'out.txt', `${url}/1\n${url}/2\n`);
+    await first.said(/seeds\.0 has 2 seeds, 1 new/);
+    await first.kill('SIGKILL');
+    // A start without the file takes the schedule of the store.
+    clock.set(-3 * dayMs);
+    fileIn(cluster, 'out.txt', `${url}/1\n${url}/2\n${url}/3\n`);
+    const second = await cluster.master([], clock);
+    await second.said(/seeds\.0 has 3 seeds, 1 new/);
+    await second.kill();
   });
 
   test('seeds: a command gets no authkey, and ends with the master', { timeout }, async (t) => {
