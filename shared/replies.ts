@@ -57,7 +57,12 @@ export type Replies = {
     /** Removed crawls whose rows are being erased: how many, and the first names. */
     removing?: { count: number; names: string[] };
     /** There is no room on its disk: it waits, and acknowledges nothing. */
-    diskFull?: { readonly folder: string; readonly freeBytes: number };
+    diskFull?: {
+      readonly folder: string;
+      readonly freeBytes: number;
+      /** Of inodes. Absent: bytes are missing. */
+      readonly freeFiles?: number;
+    };
   };
   /** `state`: the state of the crawl now. */
   'crawl.pause': { state: CrawlState };

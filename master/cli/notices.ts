@@ -14,7 +14,7 @@ import type { CrawlView } from '../frontier/crawl/crawl-view.ts';
 import { nativeChars, nativePatterns } from '../frontier/crawl/patterns.ts';
 import type { SeedsFound } from '../frontier/crawl/seed-hosts.ts';
 import type { CrawlChange, FrontierListener } from '../frontier/frontier-events.ts';
-import { type FreeSpace, megabytes } from '../machine/disk-room.ts';
+import { type FreeSpace, freeText, megabytes } from '../machine/disk-room.ts';
 import { summary, waitText } from '../machine/progress.ts';
 import { shellWord } from '../machine/shell-word.ts';
 import type { Made } from '../repair/backup.ts';
@@ -299,11 +299,11 @@ export class Notices implements FrontierListener, ResultListener<CrawlView> {
     if (count > 0) this.#log.warn({ count }, 'further refusals were not logged');
   }
 
-  diskFull({ folder, freeBytes }: FreeSpace): void {
+  diskFull(shortage: FreeSpace): void {
+    const reserve = `, --disk-reserve is ${megabytes(this.#options.diskReserveBytes)}; free some space`;
+    const what = shortage.freeFiles === undefined ? reserve : '; remove some files';
     this.#log.error(
-      `the disk is full: ${megabytes(freeBytes)} MB are free under ${folder}, --disk-reserve is ` +
-        `${megabytes(this.#options.diskReserveBytes)}; free some space: until then nothing is ` +
-        'fetched or acknowledged',
+      `the disk is full: ${freeText(shortage)}${what}: until then nothing is fetched or acknowledged`,
     );
   }
 

@@ -21,7 +21,12 @@ const fillsMax = 5_000_000;
 const waitMs = 250;
 const trialBytes = 1 << 20;
 
-export type FreeSpace = { readonly folder: string; readonly freeBytes: number };
+export type FreeSpace = {
+  readonly folder: string;
+  readonly freeBytes: number;
+  /** Inodes that are left. Absent: bytes are missing. */
+  readonly freeFiles?: number;
+};
 
 /** The listener of a disk: `Notices`. */
 interface DiskEvents {
@@ -112,7 +117,9 @@ export class DiskRoom {
   #refusal(): FreeSpace | undefined {
     if (!this.#wasRefused) return undefined;
     const folder = this.#options.folders.find((path) => !canWrite(path));
-    if (folder !== undefined) return { folder, freeBytes: 0 };
+    if (folder !== undefined) {
+      return { folder, freeBytes: 0, ...(hasNoFile(folder) && { freeFiles: 0 }) };
+    }
     this.#wasRefused = false;
     return undefined;
   }
@@ -144,6 +151,13 @@ export function freeBytesOf(folder: string): number {
   return blocks === 0 ? Number.POSITIVE_INFINITY : bavail * bsize;
 }
 
+/** No file can be made there, whatever bytes are free. A file system without a limit of files
+ *  counts none. */
+function hasNoFile(folder: string): boolean {
+  const { ffree, files } = statfsOf(folder);
+  return files > 0 && ffree === 0;
+}
+
 /** Of the folder, or of its nearest existing parent. */
 function statfsOf(folder: string): StatsFs {
   try {
@@ -173,6 +187,12 @@ function canWrite(folder: string): boolean {
   } catch {
     return false;
   }
+}
+
+/** For messages: what is left. */
+export function freeText({ folder, freeBytes, freeFiles }: FreeSpace): string {
+  if (freeFiles !== undefined) return `no inode is free under ${folder}, so no file can be made`;
+  return `${megabytes(freeBytes)} MB are free under ${folder}`;
 }
 
 /** Rounded, for messages. */

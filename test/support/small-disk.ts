@@ -1,6 +1,14 @@
 /** A real file system of a few megabytes, for tests of a full disk. */
 import { spawnSync } from 'node:child_process';
-import { closeSync, mkdtempSync, openSync, rmSync, writeSync } from 'node:fs';
+import {
+  closeSync,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  rmSync,
+  writeFileSync,
+  writeSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
@@ -44,8 +52,19 @@ export class SmallDisk {
     }
   }
 
+  /** Takes all files that the disk may have, like another program: most of its bytes are free. */
+  fillFiles(): void {
+    run('mount', '-o', 'remount,nr_inodes=1000', this.path);
+    mkdirSync(this.#filler);
+    try {
+      for (let n = 0; ; n++) writeFileSync(join(this.#filler, String(n)), '');
+    } catch {
+      // full
+    }
+  }
+
   free(): void {
-    rmSync(this.#filler, { force: true });
+    rmSync(this.#filler, { force: true, recursive: true });
   }
 
   remount(option: 'ro' | 'rw'): void {

@@ -15,6 +15,7 @@ import type { Replies } from '../../../shared/replies.ts';
 import { requestSchemas } from '../../../shared/requests.ts';
 import { visible } from '../../../shared/visible.ts';
 import { countsText } from '../../inspect/page-diff.ts';
+import { freeText } from '../../machine/disk-room.ts';
 import { duration, number, slavesText } from '../../machine/progress.ts';
 import { crawlName } from '../crawl-options.ts';
 import { durationText } from '../duration.ts';
@@ -214,8 +215,8 @@ function statusText({
   if (ended > 0) lines.push(`${number(ended)} ended; list them with --all`);
   if (lines.length === 0) lines.push('no crawls');
   if (diskFull !== undefined) {
-    const free = `${Math.floor(diskFull.freeBytes / 1e6)} MB are free under ${diskFull.folder}`;
-    lines.push(`the disk is full: ${visible(free)}; nothing goes on until there is room, and`);
+    const free = visible(freeText(diskFull));
+    lines.push(`the disk is full: ${free}; nothing goes on until there is room, and`);
     lines.push('commands that change something wait');
   }
   for (const crawl of crawls) {
