@@ -5,8 +5,10 @@ import { flatSite } from '../../selftest/site.ts';
 import type { HostRow } from '../../shared/protocol.ts';
 import { Cluster } from '../support/cluster.ts';
 import { siteFor } from '../support/parts.ts';
+import { WallClock } from '../support/wall-clock.ts';
 
 const timeout = 60_000;
+const hourMs = 3_600_000;
 
 async function rows(cluster: Cluster, ...args: readonly string[]): Promise<HostRow[]> {
   return JSON.parse(await cluster.ask('hosts', '--json', ...args)) as HostRow[];
@@ -35,6 +37,25 @@ describe('hosts', { concurrency: 2 }, () => {
     assert.match(text, /50 ms +crawl +ok +ok +none for .* +200, .* ago +0\n$/);
     await assert.rejects(cluster.ask('hosts', 'nothing'), /no crawl "nothing"/);
     await assert.rejects(cluster.ask('hosts', '--sort', 'name'), /--sort/);
+  });
+
+  test('hosts: a clock that is set counts for the times of answers, also in lines', {
+    timeout,
+  }, async (t) => {
+    const site = await siteFor(t, flatSite(100));
+    const cluster = new Cluster(t);
+    const clock = new WallClock(cluster.folder);
+    await cluster.master([site.url, '--delay', '50'], clock);
+    // As after a night in which the machine slept.
+    clock.set(8 * hourMs);
+    cluster.slave();
+    await cluster.grown('pages.jsonl', 3);
+    const line = JSON.parse(cluster.lines('pages.jsonl').at(-1) ?? '') as { at: string };
+    const [row] = await rows(cluster);
+    for (const at of [Date.parse(line.at), row?.last?.at ?? 0]) {
+      const offMs = at - Date.now() - 8 * hourMs;
+      assert.ok(Math.abs(offMs) < hourMs, `off by ${offMs} ms`);
+    }
   });
 
   test('host: a blocked host is not asked, also after a restart, until it is unblocked', {

@@ -6,6 +6,7 @@
 import type { SkipReason } from '../../../shared/protocol.ts';
 import type { EarlierPage, FetchErrorBody } from '../../../shared/requests.ts';
 import { parseCanonical } from '../../../shared/url.ts';
+import { clockMs } from '../../machine/clock.ts';
 import { type ArchiveMark, archiveChange } from '../../store/archive-rows.ts';
 import type { KeptImage } from '../../store/image-rows.ts';
 import {
@@ -258,7 +259,8 @@ export class CommitBatch {
     const { kind, level, url, depth, priority, from } = task;
     const record = { kind, level, url, depth, priority, from, ...again };
     const key = keyOf(task);
-    this.#changes.push(...this.#rows.changed(key, encodeTask(record, at)));
+    // By the clock of `notBefore`; `at` is for people.
+    this.#changes.push(...this.#rows.changed(key, encodeTask(record, clockMs())));
     this.#ended.push(key);
     // A task without failed attempts has no such row to be deleted at its end.
     if (again.attempts > 0) {

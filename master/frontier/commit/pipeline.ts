@@ -173,7 +173,8 @@ export class Pipeline {
     if (crawl.state === 'cancelled') return () => answerCancelled(entry);
     const { outcomes, seeding } = this.#options;
     const batch = this.#batch(crawl, batches);
-    return handle(entry, batch, { outcomes, offers: seeding }, clockMs());
+    // For people only. `clockMs` is behind once the machine has slept, or its clock was set.
+    return handle(entry, batch, { outcomes, offers: seeding }, Date.now());
   }
 
   #batch(crawl: Crawl, batches: Map<Crawl, CommitBatch>): CommitBatch {

@@ -37,14 +37,14 @@ export class Feedback {
     const { status, ms, error, requests } = result;
     if (error !== undefined) host.failed++;
     if (status === 0) return;
-    host.last = { at: clockMs(), status };
+    host.last = { at: Date.now(), status };
     this.#served(host, ms);
     if (requests !== undefined) this.#politeness.burdened(host.group, requests, clockMs());
   }
 
   robots(host: Host, answer: RobotsAnswer): void {
     if (!('status' in answer)) return;
-    host.last = { at: clockMs(), status: answer.status };
+    host.last = { at: Date.now(), status: answer.status };
     this.answered(host, answer.status, answer.retryAfterMs);
   }
 
@@ -79,7 +79,7 @@ export class Feedback {
     const { kind, message } = error;
     host.failed++;
     const status = kind === 'status' ? Number.parseInt(message, 10) : Number.NaN;
-    const at = clockMs();
+    const at = Date.now();
     host.last = Number.isNaN(status) ? { at, error: `${kind}: ${message}` } : { at, status };
     if (kind === 'status') this.answered(host, Number.parseInt(message, 10), retryAfterMs);
     if (kind !== 'dns' && kind !== 'connect' && kind !== 'timeout') return;
