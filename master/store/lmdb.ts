@@ -13,7 +13,7 @@
  *   dirties the whole folio of the page cache, up to 2 MiB for each page of 4 KiB. A full disk is
  *   then an error, not a SIGBUS, and a stray write of native code cannot reach the file.
  */
-import { accessSync, chownSync, constants, existsSync, rmSync, statSync } from 'node:fs';
+import { chownSync, closeSync, existsSync, openSync, rmSync, statSync } from 'node:fs';
 import { utimes } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
@@ -54,7 +54,7 @@ export async function openLmdbStore(folder: string): Promise<NativeStore> {
   const path = storeFile(folder);
   try {
     makeFolder(folder);
-    assertLockable(path);
+    makeLock(path);
     const lmdb = await load();
     muteFaults();
     const root = lmdb.open(optionsOf(path));
@@ -122,10 +122,10 @@ export function forgetLock(path: string): void {
   rmSync(lockFile(path), { force: true });
 }
 
-/** LMDB (lmdb-js 3.5.6) crashes if it may not write this file, or make it. @throws Error EACCES */
-function assertLockable(path: string): void {
-  const lock = lockFile(path);
-  accessSync(existsSync(lock) ? lock : dirname(path), constants.R_OK | constants.W_OK);
+/** LMDB (lmdb-js 3.5.6) crashes if it cannot open or make this file.
+ *  @throws Error EACCES, ENOSPC */
+function makeLock(path: string): void {
+  closeSync(openSync(lockFile(path), 'a+', 0o664));
 }
 
 /** To the user whose store it is: one who may read everything has made it. */

@@ -21,6 +21,7 @@ import { markWhole } from '../../master/repair/whole-mark.ts';
 import { openLmdbStore, storeFile } from '../../master/store/lmdb.ts';
 import { Cluster } from '../support/cluster.ts';
 import { assertStops } from '../support/held.ts';
+import { SmallDisk } from '../support/small-disk.ts';
 
 const timeout = 60_000;
 const otherDisk = '/dev/shm';
@@ -127,6 +128,20 @@ test('a file of readers that another user has made is said so in one line', {
   const { status, stderr } = run(nobody, 'compact');
   assert.equal(status, 2);
   assert.match(stderr, /^master: cannot open the store .*EACCES.*store\.mdb-lock'.*\n$/);
+});
+
+test('a store without an inode for its file of readers is refused in one line', {
+  timeout,
+}, async (t) => {
+  const disk = SmallDisk.mount(t, 96);
+  if (disk === undefined) return;
+  // For the two folders, the lock of the master, and the store.
+  disk.fillFiles(4);
+  const cluster = new Cluster(t);
+  const flags = ['--disk-reserve', '24', '--listen', '127.0.0.1:0', '--out', cluster.out];
+  const master = cluster.run(['master.js', '--data', join(disk.path, 'data'), ...flags]);
+  assert.deepEqual(await master.exited, { code: 2, signal: null }, master.output);
+  assert.match(master.output, /^master: cannot open the store .*(?:ENOSPC|No space left).*\n$/);
 });
 
 test('compact: a marked store is read before its rows get new checksums', {

@@ -52,15 +52,18 @@ export class SmallDisk {
     }
   }
 
-  /** Takes all files that the disk may have, like another program: most of its bytes are free. */
-  fillFiles(): void {
+  /** Takes all files that the disk may have but so many, like another program: most of its bytes
+   *  are free. */
+  fillFiles(left = 0): void {
     run('mount', '-o', 'remount,nr_inodes=1000', this.path);
     mkdirSync(this.#filler);
+    let count = 0;
     try {
-      for (let n = 0; ; n++) writeFileSync(join(this.#filler, String(n)), '');
+      for (; ; count++) writeFileSync(join(this.#filler, String(count)), '');
     } catch {
       // full
     }
+    for (let n = 0; n < left; n++) rmSync(join(this.#filler, String(n)));
   }
 
   free(): void {
