@@ -6,7 +6,7 @@
  * A backup is below `<data>/backups/` and nowhere else, whoever asks; one at a time, so many at
  * most, and none that would fill the disk. It has its name when it is whole and on the disk.
  */
-import { existsSync, readdirSync, statSync } from 'node:fs';
+import { existsSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { copyFile, link, mkdir, open, readdir, rename, rm, stat, truncate } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { setImmediate as turn } from 'node:timers/promises';
@@ -56,7 +56,7 @@ export class Backups {
   /** `name`: as of a crawl. @throws CommandError E_BAD_REQUEST it cannot be made now */
   async make(name: string): Promise<Made> {
     if (this.#making !== undefined) throw refusal('a backup is being made; try again later');
-    const folder = join(this.#options.dataFolder, 'backups', name);
+    const folder = join(backupsIn(this.#options.dataFolder), name);
     this.#making = this.#make(folder);
     try {
       const made = await this.#making;
@@ -109,8 +109,8 @@ export class Backups {
   async #make(folder: string): Promise<Made> {
     await this.#refuse(folder);
     await Promise.allSettled(this.#others);
-    const unfinished = join(dirname(folder), '.unfinished');
-    // What a crash left.
+    const unfinished = unfinishedIn(this.#options.dataFolder);
+    // What a start could not delete.
     await rm(unfinished, { recursive: true, force: true });
     try {
       const path = storeFile(join(unfinished, 'data/store'));
@@ -170,6 +170,24 @@ export class Backups {
     for (const folder of folders) await synced(folder);
     return bytes;
   }
+}
+
+/** Deletes what a master that was killed left of a backup: it takes the room that the next one
+ *  needs, or the crawls. */
+export function forgetUnfinished(dataFolder: string): void {
+  try {
+    rmSync(unfinishedIn(dataFolder), { recursive: true, force: true });
+  } catch {
+    // The next backup says why it cannot be made.
+  }
+}
+
+function backupsIn(dataFolder: string): string {
+  return join(dataFolder, 'backups');
+}
+
+function unfinishedIn(dataFolder: string): string {
+  return join(backupsIn(dataFolder), '.unfinished');
 }
 
 type Recorded = { readonly crawl: string; readonly files: readonly RecordedFile[] };

@@ -6,6 +6,7 @@ import type { Logger } from '../../shared/log.ts';
 import { type NativeStore, openLmdbStore, storeFile } from '../store/lmdb.ts';
 import { upgrade } from '../store/upgrade.ts';
 import { BackgroundCheck } from './background-check.ts';
+import { forgetUnfinished } from './backup.ts';
 import { damagedStore, refuseDamagedHead, refuseDamagedStore } from './check.ts';
 import { type Compacted, compactStore } from './compact.ts';
 import { type Serving as ReadAheadServing, readSeenAhead } from './read-ahead.ts';
@@ -53,6 +54,7 @@ export class OpenStore {
     const folder = join(dataFolder, 'store');
     const path = storeFile(folder);
     forgetReplacement(dataFolder);
+    forgetUnfinished(dataFolder);
     const starts = compact || isMarkedWhole(path) ? undefined : startsSinceRead(path);
     const isUnread = starts !== undefined;
     if (isUnread) refuseDamagedHead(path, outFolder);

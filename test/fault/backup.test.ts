@@ -4,6 +4,7 @@ import {
   cpSync,
   existsSync,
   mkdirSync,
+  readdirSync,
   rmSync,
   statfsSync,
   truncateSync,
@@ -15,6 +16,7 @@ import { generateSite } from '../../selftest/site.ts';
 import { Cluster } from '../support/cluster.ts';
 import { assertExact } from '../support/exact.ts';
 import { assertLeaves, siteFor } from '../support/parts.ts';
+import { SmallDisk } from '../support/small-disk.ts';
 
 const timeout = 90_000;
 
@@ -87,6 +89,21 @@ test('kill -9 in the middle of a backup leaves none, and the next one is whole',
   await assertLeaves(master, slave);
   assertExact(cluster, site.truth());
   await assertGoesOn(t, cluster, 'last', args, site);
+});
+
+test('what a killed master left of a backup takes no room from the next start on', {
+  timeout,
+}, async (t) => {
+  const disk = SmallDisk.mount(t, 96);
+  if (disk === undefined) return;
+  const cluster = new Cluster(t, disk.path);
+  const backups = join(cluster.data, 'backups');
+  const left = join(backups, '.unfinished/data/store');
+  mkdirSync(left, { recursive: true });
+  writeFileSync(join(left, 'store.mdb'), Buffer.alloc(70 << 20));
+  await cluster.master(['--disk-reserve', '24']);
+  assert.deepEqual(readdirSync(backups), []);
+  await cluster.ask('backup', 'next');
 });
 
 test('a master that is restarted again and again loses nothing, and slaves carry on', {
