@@ -315,6 +315,10 @@ export class Notices implements FrontierListener, ResultListener<CrawlView> {
     this.#log.info(`backed up ${(bytes / 1e6).toFixed(1)} MB to ${folder}`);
   }
 
+  backupFailed(name: string, why: string): void {
+    this.#log.error(`the backup ${name} failed, and nothing of it is left: ${why}`);
+  }
+
   archiveTaken(crawl: string, file: string, next: string): void {
     this.#log.error(
       `crawl ${crawl}: its archive file ${file} is gone, or another program has changed it; the ` +

@@ -10,7 +10,7 @@ import { existsSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { copyFile, link, mkdir, open, readdir, rename, rm, stat, truncate } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { setImmediate as turn } from 'node:timers/promises';
-import { CommandError, codeOf } from '../../shared/errors.ts';
+import { CommandError, codeOf, messageOf, OrbError } from '../../shared/errors.ts';
 import { imagePath, shardName, thumbnailPath } from '../../shared/images.ts';
 import { namesOf } from '../archive/crawl-archive.ts';
 import { freeBytesOf } from '../machine/disk-room.ts';
@@ -32,6 +32,7 @@ export type Made = { readonly folder: string; readonly bytes: number };
 /** The listener of backups: `Notices`. */
 interface BackupEvents {
   backedUp(made: Made): void;
+  backupFailed(name: string, why: string): void;
 }
 
 type BackupsOptions = {
@@ -64,8 +65,10 @@ export class Backups {
       return made;
     } catch (error) {
       if (error instanceof CommandError) throw error;
-      // No path leaves the process.
-      const why = codeOf(error) ?? 'see the log';
+      this.#options.events.backupFailed(name, messageOf(error));
+      // No path leaves the process, and a code of our own says nothing.
+      const code = error instanceof OrbError ? undefined : codeOf(error);
+      const why = code ?? "see the master's log";
       throw refusal(`the backup failed: ${why}; nothing of it is left`);
     } finally {
       this.#making = undefined;

@@ -12,7 +12,10 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
+import { Backups } from '../../master/repair/backup.ts';
+import type { NativeStore } from '../../master/store/lmdb.ts';
 import { generateSite } from '../../selftest/site.ts';
+import { StoreError } from '../../shared/errors.ts';
 import { Cluster } from '../support/cluster.ts';
 import { assertExact } from '../support/exact.ts';
 import { assertLeaves, siteFor } from '../support/parts.ts';
@@ -104,6 +107,30 @@ test('what a killed master left of a backup takes no room from the next start on
   await cluster.master(['--disk-reserve', '24']);
   assert.deepEqual(readdirSync(backups), []);
   await cluster.ask('backup', 'next');
+});
+
+test('a backup that fails says why in the log, and names no path to the client', {
+  timeout,
+}, async (t) => {
+  const cluster = new Cluster(t);
+  const master = await cluster.master([]);
+  // Something else has the name of the folder.
+  writeFileSync(join(cluster.data, 'backups'), '');
+  await assert.rejects(cluster.ask('backup', 'b1'), /the backup failed: ENOTDIR; nothing of it/);
+  await master.said(/error the backup b1 failed, and nothing of it is left: ENOTDIR: .*backups/);
+});
+
+test('a backup for which the disk gets full is not explained by a code of our own', async (t) => {
+  const { data: dataFolder, out: outFolder } = new Cluster(t);
+  const why = 'the store could not be copied: No space left on device';
+  const store = { backup: () => Promise.reject(new StoreError(why)) } as unknown as NativeStore;
+  mkdirSync(join(dataFolder, 'store'), { recursive: true });
+  writeFileSync(join(dataFolder, 'store/store.mdb'), '');
+  const failed: string[][] = [];
+  const events = { backedUp() {}, backupFailed: (...said: string[]) => void failed.push(said) };
+  const backups = new Backups({ store, dataFolder, outFolder, reserveBytes: 0, events });
+  await assert.rejects(backups.make('b1'), /the backup failed: see the master's log; nothing of/);
+  assert.deepEqual(failed, [['b1', why]]);
 });
 
 test('a master that is restarted again and again loses nothing, and slaves carry on', {
