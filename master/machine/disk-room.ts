@@ -6,6 +6,9 @@
  *     room --free space below the reserve, or a write was refused--> short
  *       ^                                                             |
  *       +-------- free space again, and a trial write succeeds -------+
+ *
+ * What is to be written may need more than the trial: many files where few inodes are left, or much
+ * of a quota. If it is refused again, it is tried after a pause, which grows.
  */
 
 import { existsSync, rmSync, type StatsFs, statfsSync, writeFileSync } from 'node:fs';
@@ -19,12 +22,18 @@ const lookMsMax = 1_000;
 const fillsMax = 5_000_000;
 /** While there is no room. */
 const waitMs = 250;
+/** Between tries of what is refused again and again. */
+const pauseMsMax = 5_000;
+/** A refusal within this time after the last trial is one more of the same write. */
+const againMs = 10_000;
+/** With fewer inodes a file system is said to lack them. */
+const fewFiles = 64;
 const trialBytes = 1 << 20;
 
 export type FreeSpace = {
   readonly folder: string;
   readonly freeBytes: number;
-  /** Inodes that are left. Absent: bytes are missing. */
+  /** Inodes that are left, if they are few. Absent: bytes are missing. */
   readonly freeFiles?: number;
 };
 
@@ -50,6 +59,12 @@ export class DiskRoom {
   readonly #options: DiskRoomOptions;
   #state: 'room' | 'short' = 'room';
   #wasRefused = false;
+  /** A trial succeeded, and what had been refused was tried again. */
+  #triedAt = Number.NEGATIVE_INFINITY;
+  #pauseMs = 0;
+  #pausedUntil = Number.NEGATIVE_INFINITY;
+  /** The operator knows that it is short. */
+  #isTold = false;
   /** Until then it is taken to be as it was. */
   #lookAgainAt = Number.NEGATIVE_INFINITY;
   #shortSince = 0;
@@ -87,7 +102,12 @@ export class DiskRoom {
    *  example. */
   refused(): void {
     this.#wasRefused = true;
-    if (this.#state === 'room') this.#look(performance.now());
+    if (this.#state === 'short') return;
+    const now = performance.now();
+    const isAgain = now - this.#triedAt < againMs;
+    this.#pauseMs = isAgain ? Math.min(Math.max(waitMs, 2 * this.#pauseMs), pauseMsMax) : 0;
+    this.#pausedUntil = now + this.#pauseMs;
+    this.#look(now);
   }
 
   close(): void {
@@ -95,14 +115,16 @@ export class DiskRoom {
   }
 
   #look(now: number): void {
-    const shortage = this.#shortageNow(now) ?? this.#refusal();
+    const shortage = this.#shortageNow(now) ?? this.#refusal(now);
     this.#shortage = shortage;
     if ((shortage !== undefined) === (this.#state === 'short')) return;
     clearInterval(this.#timer);
     if (shortage !== undefined) {
       this.#state = 'short';
-      this.#shortSince = now;
       this.#timer = setInterval(() => this.#look(performance.now()), waitMs);
+      if (this.#isTold) return;
+      this.#isTold = true;
+      this.#shortSince = now;
       this.#options.events.diskFull(shortage);
       return;
     }
@@ -110,17 +132,28 @@ export class DiskRoom {
     const waiting = this.#waiting;
     this.#waiting = [];
     for (const resolve of waiting) resolve();
+    // What was refused more than once has room when it is not refused once more.
+    if (this.#pauseMs === 0) this.#tellFree();
+    else this.#timer = setTimeout(() => this.#tellFree(), againMs);
+  }
+
+  #tellFree(): void {
+    this.#isTold = false;
     this.#options.events.diskFree();
   }
 
   /** After a failed write, only a successful write proves that there is room. */
-  #refusal(): FreeSpace | undefined {
+  #refusal(now: number): FreeSpace | undefined {
     if (!this.#wasRefused) return undefined;
-    const folder = this.#options.folders.find((path) => !canWrite(path));
+    const { folders } = this.#options;
+    const isPaused = now < this.#pausedUntil;
+    const folder = isPaused ? likely(folders) : folders.find((path) => !canWrite(path));
     if (folder !== undefined) {
-      return { folder, freeBytes: 0, ...(hasNoFile(folder) && { freeFiles: 0 }) };
+      const freeFiles = freeFilesOf(folder);
+      return { folder, freeBytes: 0, ...(freeFiles < fewFiles && { freeFiles }) };
     }
     this.#wasRefused = false;
+    this.#triedAt = now;
     return undefined;
   }
 
@@ -151,11 +184,15 @@ export function freeBytesOf(folder: string): number {
   return blocks === 0 ? Number.POSITIVE_INFINITY : bavail * bsize;
 }
 
-/** No file can be made there, whatever bytes are free. A file system without a limit of files
- *  counts none. */
-function hasNoFile(folder: string): boolean {
+/** Inodes. A file system without a limit of files counts none. */
+function freeFilesOf(folder: string): number {
   const { ffree, files } = statfsOf(folder);
-  return files > 0 && ffree === 0;
+  return files === 0 ? Number.POSITIVE_INFINITY : ffree;
+}
+
+/** Where something was refused that needs more than a trial. */
+function likely(folders: readonly string[]): string | undefined {
+  return folders.find((folder) => freeFilesOf(folder) < fewFiles) ?? folders.at(-1);
 }
 
 /** Of the folder, or of its nearest existing parent. */
@@ -191,7 +228,9 @@ function canWrite(folder: string): boolean {
 
 /** For messages: what is left. */
 export function freeText({ folder, freeBytes, freeFiles }: FreeSpace): string {
-  if (freeFiles !== undefined) return `no inode is free under ${folder}, so no file can be made`;
+  if (freeFiles !== undefined) {
+    return `${freeFiles} ${freeFiles === 1 ? 'inode is' : 'inodes are'} free under ${folder}`;
+  }
   return `${megabytes(freeBytes)} MB are free under ${folder}`;
 }
 

@@ -6,7 +6,7 @@ import { mock, type TestContext, test } from 'node:test';
 import { DiskRoom, isDiskFull } from '../../master/machine/disk-room.ts';
 
 function roomOf(t: TestContext, folders: readonly string[] = ['/data']) {
-  mock.timers.enable({ apis: ['setInterval'] });
+  mock.timers.enable({ apis: ['setInterval', 'setTimeout'] });
   let now = 0;
   mock.method(performance, 'now', () => now);
   const free = new Map(folders.map((folder) => [folder, 1000]));
@@ -101,6 +101,30 @@ test('disk room: after a refusal that is over it goes on', async (t) => {
   room.refused();
   await room.room();
   assert.deepEqual(said, []);
+});
+
+test('disk room: what is refused again and again is tried after pauses, and said once', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'orbweaver-room-'));
+  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  const { room, said, pass } = roomOf(t, [folder]);
+  // A trial succeeds each time.
+  room.refused();
+  assert.equal(room.isShort, false);
+  for (const ms of [250, 500, 1_000, 2_000, 4_000, 5_000, 5_000]) {
+    room.refused();
+    let isThere = false;
+    const waiting = room.room().then(() => (isThere = true));
+    pass(ms - 250);
+    await turn();
+    assert.equal(isThere, false, `before ${ms} ms`);
+    pass(250);
+    await waiting;
+  }
+  assert.deepEqual(said, [`short ${folder} 0`]);
+  pass(10_000);
+  assert.deepEqual(said, [`short ${folder} 0`, 'room']);
+  room.refused();
+  assert.equal(room.isShort, false, 'as at first');
 });
 
 test('disk room: a full disk is known by its code', () => {
