@@ -120,7 +120,7 @@ const undecoded: FailedOutcome = {
   isPutOff: true,
 };
 
-/** The same. */
+/** Nor is this. */
 function putOff(waitMs: number): FailedOutcome | undefined {
   if (waitMs === 0) return undefined;
   const error = { kind: 'protocol', message: 'the slave cannot write to --images-to' } as const;
