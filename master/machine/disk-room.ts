@@ -84,7 +84,8 @@ export class DiskRoom {
 
   /** Where there is no room; undefined: there is. */
   get shortage(): FreeSpace | undefined {
-    return this.isShort ? this.#shortage : undefined;
+    // Also while what was refused is tried again.
+    return this.isShort || this.#isTold ? this.#shortage : undefined;
   }
 
   /** Time without room so far, in ms. */
@@ -116,7 +117,7 @@ export class DiskRoom {
 
   #look(now: number): void {
     const shortage = this.#shortageNow(now) ?? this.#refusal(now);
-    this.#shortage = shortage;
+    if (shortage !== undefined) this.#shortage = shortage;
     if ((shortage !== undefined) === (this.#state === 'short')) return;
     clearInterval(this.#timer);
     if (shortage !== undefined) {

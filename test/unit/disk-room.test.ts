@@ -119,9 +119,11 @@ test('disk room: what is refused again and again is tried after pauses, and said
     assert.equal(isThere, false, `before ${ms} ms`);
     pass(250);
     await waiting;
+    assert.equal(room.shortage?.folder, folder, 'it is tried');
   }
   assert.deepEqual(said, [`short ${folder} 0`]);
   pass(10_000);
+  assert.equal(room.shortage, undefined);
   assert.deepEqual(said, [`short ${folder} 0`, 'room']);
   room.refused();
   assert.equal(room.isShort, false, 'as at first');
