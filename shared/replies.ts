@@ -60,7 +60,7 @@ export type Replies = {
     diskFull?: {
       readonly folder: string;
       readonly freeBytes: number;
-      /** Of inodes. Absent: bytes are missing. */
+      /** Inodes that are left, if they are few. Absent: bytes are missing. */
       readonly freeFiles?: number;
     };
   };

@@ -2,7 +2,6 @@
  * Counts the lines of a crawl's result files by what they say became of their URLs, so that its
  * ledger can be verified. Files are read in blocks, up to the length that is on record.
  */
-
 import { type FileHandle, open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setImmediate as turn } from 'node:timers/promises';

@@ -6,7 +6,6 @@
  * Files that were rotated come first, in the order of their dates: the file that is written is
  * always the last part, also when it becomes a dated one between two searches.
  */
-
 import { type FileHandle, open, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setImmediate as turn } from 'node:timers/promises';

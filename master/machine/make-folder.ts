@@ -2,7 +2,6 @@
  * Makes a folder with its parents, one after the other. `mkdir` of Node with `recursive` never
  * returns where the system refuses a folder with ENOENT, as in `/proc`.
  */
-
 import { existsSync, mkdirSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { codeOf } from '../../shared/errors.ts';

@@ -4,7 +4,6 @@
  * and times of the file, and a digest of its meta pages. A start removes it for good before it
  * opens the store, so that after a crash there is none.
  */
-
 import { createHash } from 'node:crypto';
 import {
   closeSync,

@@ -4,7 +4,6 @@
  * job. A slave of root removes it as the user of the job: otherwise a process that was missed could
  * put a link into the place of a folder, and have root delete what it points to.
  */
-
 import { spawn } from 'node:child_process';
 import {
   chmodSync,

@@ -28,8 +28,8 @@ type JoinWatching = (onPush: (push: Push) => void, onClose: () => void) => Promi
 
 /** How long it looks for a master that is gone. */
 const rejoinMs = 60_000;
-const lineFeed = 10;
 const rejoinEveryMs = 1_000;
+const lineFeed = 10;
 
 export function execCommands(
   maker: AskMaker,
