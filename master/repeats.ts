@@ -63,7 +63,7 @@ export class Repeats implements FrontierListener {
   readonly #making: RepeatMaking;
   /** By the numbers of crawls. */
   #rows = new Map<number, RepeatRow>();
-  /** Not before these times: something failed. */
+  /** Not before these times of the monotonic clock, in ms: something failed. */
   readonly #again = new Map<number, { readonly at: number; readonly why: string }>();
   readonly #aborter = new AbortController();
   #timer: NodeJS.Timeout | undefined;
@@ -268,11 +268,11 @@ export class Repeats implements FrontierListener {
     clearTimeout(this.#timer);
     if (this.#state !== 'open') return;
     const now = Date.now();
-    const times = [...this.#due()].map(({ crawl, row: { dueAt = 0 } }) =>
-      Math.max(dueAt, this.#again.get(crawl.id)?.at ?? 0, crawl.isAside ? now + timerMsMax : 0),
+    const waits = [...this.#due()].map(({ crawl, row: { dueAt = 0 } }) =>
+      Math.max(dueAt - now, this.#againMs(crawl.id), crawl.isAside ? timerMsMax : 0),
     );
-    for (const { at } of this.#again.values()) if (at > now) times.push(at);
-    const waitMs = times.reduce((ms, at) => Math.min(ms, at - now), timerMsMax);
+    const again = [...this.#again.keys()].map((id) => this.#againMs(id)).filter((ms) => ms > 0);
+    const waitMs = Math.min(timerMsMax, ...waits, ...again);
     this.#timer = setTimeout(() => this.#look(), this.#isWanted ? 0 : Math.max(timerMsMin, waitMs));
   }
 
@@ -295,8 +295,7 @@ export class Repeats implements FrontierListener {
       const { id, isAside } = member.crawl;
       if (this.#state !== 'open') return;
       if (isAside) continue;
-      const again = this.#again.get(id);
-      if (again !== undefined && again.at > Date.now()) continue;
+      if (this.#againMs(id) > 0) continue;
       try {
         await this.#step(member);
         this.#again.delete(id);
@@ -444,7 +443,13 @@ export class Repeats implements FrontierListener {
         `crawl ${name} cannot be repeated: ${why}; it is tried again every ${ms / 1000} s`,
       );
     }
-    this.#again.set(id, { at: Date.now() + ms, why });
+    this.#again.set(id, { at: performance.now() + ms, why });
+  }
+
+  /** Until it is tried again; 0: nothing failed, or that time has come. */
+  #againMs(id: number): number {
+    const at = this.#again.get(id)?.at;
+    return at === undefined ? 0 : Math.max(0, at - performance.now());
   }
 }
 

@@ -1,11 +1,12 @@
 /** `every` and `keep` of a crawl: repeats under dated names, with what changed. */
 import assert from 'node:assert/strict';
-import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, type TestContext, test } from 'node:test';
 import type { CrawlStatus } from '../../shared/protocol.ts';
 import { Cluster, type Program } from '../support/cluster.ts';
 import { httpServer } from '../support/http-server.ts';
+import { WallClock } from '../support/wall-clock.ts';
 
 const timeout = 90_000;
 
@@ -124,6 +125,23 @@ describe('every', { concurrency: 2 }, () => {
     await master.said(/crawl books is not over, so its repeat is left out this time; next at /);
     assert.deepEqual(readdirSync(cluster.out), ['books']);
     found.delayMs = 0;
+    await master.said(/crawl books-\S+: since books 0 came, 0 went, 0 changed, 3 the same/);
+  });
+
+  test('every: one that failed is tried again also where the clock is put back', {
+    timeout,
+  }, async (t) => {
+    const { url } = await site(t);
+    const cluster = new Cluster(t);
+    const clock = new WallClock(cluster.folder);
+    const master = await cluster.master([`${url}/`, ...flags, '--every', '2s'], clock);
+    await master.said(/crawl books is done/);
+    renameSync(cluster.out, `${cluster.out}.away`);
+    writeFileSync(cluster.out, '');
+    await master.said(/crawl books cannot be repeated: .*; it is tried again every 2 s/);
+    clock.set(-86_400_000);
+    rmSync(cluster.out);
+    renameSync(`${cluster.out}.away`, cluster.out);
     await master.said(/crawl books-\S+: since books 0 came, 0 went, 0 changed, 3 the same/);
   });
 
