@@ -7,7 +7,13 @@
 import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { MasterClient, parseAddress } from '../shared/client.ts';
-import { CommandError, ConnectionError, messageOf, type OrbError } from '../shared/errors.ts';
+import {
+  CommandError,
+  ConfigError,
+  ConnectionError,
+  messageOf,
+  type OrbError,
+} from '../shared/errors.ts';
 import { encodeValue } from '../shared/frame.ts';
 import { limits, type Push, type TaskPush } from '../shared/protocol.ts';
 import type { Image } from '../shared/requests.ts';
@@ -53,21 +59,27 @@ export type WorkerOptions = {
   readonly signal?: AbortSignal;
 };
 
+const optionKeys = ['master', 'authkey', 'name', 'concurrency', 'signal'];
+const foundKeys = [
+  ...['links', 'images', 'status', 'title', 'type', 'finalUrl', 'bytes', 'items'],
+] as const satisfies readonly (keyof Found)[];
 const retryFirstMs = 200;
 const retryMaxMs = 5_000;
 
 /**
  * Works for a master until it says that all is done, or until `signal`. A page for which the function
  * throws is a failed attempt, and tried again.
- * @throws AuthError · ProtocolError · ConnectionError the master was never there
+ * @throws ConfigError an option is wrong · AuthError · ProtocolError · ConnectionError the master
+ * was never there
  */
 export async function worker(
   options: WorkerOptions,
   visit: (page: WorkerPage) => Promise<Found | undefined> | Found | undefined,
 ): Promise<void> {
+  refuseOdd(options, visit);
   const { master = '127.0.0.1:6666', signal } = options;
-  const authkey = options.authkey ?? readFileSync('orb-data/authkey', 'utf8').trim();
   const { host, port, isEncrypted } = parseAddress(master);
+  const authkey = options.authkey ?? localAuthkey();
   const where = { host: host || '127.0.0.1', port, authkey, ...(isEncrypted && { tls: true }) };
   let hasJoined = false;
   for (let attempt = 0; signal?.aborted !== true; attempt++) {
@@ -82,6 +94,35 @@ export async function worker(
     }
     const waitMs = Math.min(retryMaxMs, retryFirstMs * 2 ** attempt) * (0.5 + Math.random());
     await sleep(waitMs, undefined, signal && { signal }).catch(() => {});
+  }
+}
+
+/** With them no page would ever be asked for, or each would fail. @throws ConfigError */
+function refuseOdd(options: WorkerOptions, visit: unknown): void {
+  if (typeof visit !== 'function') {
+    throw new ConfigError('worker takes a function that gets each page, as its second argument');
+  }
+  const unknown = Object.keys(options).find((key) => !optionKeys.includes(key));
+  if (unknown !== undefined) {
+    throw new ConfigError(
+      `${unknown}: there is no such key; the keys are ${optionKeys.join(', ')}`,
+    );
+  }
+  const { concurrency = 1 } = options;
+  if (!Number.isInteger(concurrency) || concurrency < 1) {
+    throw new ConfigError('concurrency: It must be a whole number from 1.');
+  }
+}
+
+/** The key of the master of this folder. @throws ConfigError */
+function localAuthkey(): string {
+  try {
+    return readFileSync('orb-data/authkey', 'utf8').trim();
+  } catch (error) {
+    throw new ConfigError(
+      `authkey: give it, or run in the folder of the master: ${messageOf(error)}`,
+      error,
+    );
   }
 }
 
@@ -176,7 +217,9 @@ class WorkerSession {
       // The delay of the host counts from here.
       if (timed) this.#client.notify('task.started', { lease });
       const found = await this.#visit({ url, depth, crawl, userAgent, signal: abort.signal });
-      if (!abort.signal.aborted) await this.#report(task, found ?? {}, performance.now() - beganAt);
+      if (!abort.signal.aborted) {
+        await this.#report(task, foundOf(found), performance.now() - beganAt);
+      }
     } catch (error) {
       await this.#failed(task, error);
     }
@@ -222,6 +265,24 @@ class WorkerSession {
   }
 }
 
+/** A key that is not known, or a text in place of a list, would be links that are lost.
+ *  @throws TypeError */
+function foundOf(found: unknown): Found {
+  if (found === undefined || found === null) return {};
+  if (typeof found !== 'object') throw new TypeError('what the function returns must be an object');
+  const unknown = Object.keys(found).find((key) => !foundKeys.some((known) => known === key));
+  if (unknown !== undefined) {
+    throw new TypeError(`${unknown}: there is no such key; the keys are ${foundKeys.join(', ')}`);
+  }
+  for (const key of ['links', 'images', 'items'] as const) {
+    const list: unknown = Reflect.get(found, key);
+    if (list === undefined) continue;
+    const isList = typeof list === 'object' && list !== null && Symbol.iterator in list;
+    if (!isList) throw new TypeError(`${key} must be a list`);
+  }
+  return found;
+}
+
 /** The fields of a report. */
 function reportOf(url: string, found: Found, ms: number) {
   const final = absolute(found.finalUrl ?? url, url) ?? url;
@@ -257,7 +318,9 @@ function allOf(texts: Iterable<string> = [], base: string, bytesMax: number): st
   return [...found];
 }
 
-function absolute(text: string, base: string): string | undefined {
+/** `text`: of a program, which may not have found one. */
+function absolute(text: unknown, base: string): string | undefined {
+  if (typeof text !== 'string') return undefined;
   const url = URL.canParse(text, base) ? parseUrl(text, base) : undefined;
   if (url === undefined || !/^https?:$/.test(url.protocol)) return undefined;
   url.hash = '';

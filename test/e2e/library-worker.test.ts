@@ -4,7 +4,7 @@ import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { worker } from 'orbweaver';
+import { ConfigError, worker } from 'orbweaver';
 import { flatSite } from '../../selftest/site.ts';
 import { Cluster, root } from '../support/cluster.ts';
 import { siteFor } from '../support/parts.ts';
@@ -77,4 +77,54 @@ test('worker: a signal that comes while it connects ends it', { timeout }, async
     const first = await Promise.race([working.then(() => 'ended'), sleep(5_000, 'still there')]);
     assert.equal(first, 'ended', `${ms} ms`);
   }
+});
+
+test('worker: what no master can mend is refused before a page is asked for', async () => {
+  const given = { master: '127.0.0.1:1', authkey: 'x'.repeat(32) };
+  const refused = (options: object, visit: unknown, says: RegExp) =>
+    assert.rejects(worker({ ...given, ...options }, visit as () => undefined), (error) => {
+      assert.ok(error instanceof ConfigError);
+      assert.match(error.message, says);
+      return true;
+    });
+  await refused({}, undefined, /^worker takes a function/);
+  for (const concurrency of [0, 2.5, Number.NaN]) {
+    await refused({ concurrency }, () => ({}), /^concurrency: It must be a whole number from 1/);
+  }
+  await refused({ concurency: 2 }, () => ({}), /^concurency: there is no such key; the keys are /);
+  await refused({ authkey: undefined }, () => ({}), /^authkey: give it, or run in the folder of /);
+});
+
+test('worker: a page with a key that is not known has failed; what is no text is no address', {
+  timeout,
+}, async (t) => {
+  const cluster = new Cluster(t);
+  const seeds = [1, 2, 3, 4].map((n) => `http://192.0.2.7/${n}`);
+  await cluster.master([...seeds, '--attempts', '1', '--ignore-robots', '--max-depth', '0']);
+  const ended = new AbortController();
+  const found: Record<string, unknown> = {
+    '/1': { lnks: ['/a'] },
+    '/2': { links: '/a' },
+    '/3': 'text',
+    '/4': { images: ['a.png', null, undefined, 5] },
+  };
+  const { address: master, authkey } = cluster;
+  const working = worker({ master, authkey, signal: ended.signal }, ({ url }) => {
+    return found[new URL(url).pathname] as Record<string, never>;
+  });
+  const over = ({ failed, pages }: { failed: number; pages: number }) => failed + pages === 4;
+  while (!over(await cluster.status())) await sleep(50);
+  ended.abort();
+  await working;
+  const lines = cluster.lines('pages.jsonl').map((line) => JSON.parse(line));
+  const said = lines.map(({ url, images, error }) => [url.at(-1), images ?? error.message]);
+  assert.deepEqual(said.sort(), [
+    [
+      '1',
+      'lnks: there is no such key; the keys are links, images, status, title, type, finalUrl, bytes, items',
+    ],
+    ['2', 'links must be a list'],
+    ['3', 'what the function returns must be an object'],
+    ['4', [{ src: 'http://192.0.2.7/a.png', via: 'img' }]],
+  ]);
 });
