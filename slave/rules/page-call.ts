@@ -66,6 +66,8 @@ function contextOf(
       return isJson ? tree.jsonOf(text) : undefined;
     },
     follow(target) {
+      // The attribute of a link that is not there.
+      if (target === undefined || target === null) return;
       const to = String(target);
       if (links.length < linksMax && URL.canParse(to, tree.base)) {
         links.push(parseUrl(to, tree.base).href);

@@ -18,8 +18,7 @@ const own = `${exported} async function page({ url, status, headers, html, $, js
     const price = article.find('.price');
     emit({ name: article.find('h3').text(), price: price.length ? price.text() : undefined });
   }
-  const next = $('link[rel=next]').first().attr('href');
-  if (next) follow(next);
+  follow($('link[rel=next]').first().attr('href'));
   follow('mailto:nobody');
   emit({ status, chars: html.length, at: new Date(0) }, 'seen');
 }
@@ -55,6 +54,7 @@ describe('page function', { concurrency: 2 }, () => {
     assert.deepEqual([seen?.['status'], seen?.['at']], [200, '1970-01-01T00:00:00.000Z']);
     // The link that it followed is fetched; a 404 has no page.
     assert.ok(asked.includes('/shelf/2'));
+    assert.ok(!asked.some((path) => path.endsWith('undefined')), 'no link is none');
     const [failed, ...more] = itemLines(cluster, 'rejected');
     assert.deepEqual([failed?.url, failed?.why], [`${url}wrong`, 'no such shelf']);
     assert.equal(more.length, 0);
