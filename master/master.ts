@@ -123,7 +123,7 @@ export class Master implements Leaver, SlavesMaster {
       const opened = await OpenStore.open(options);
       const master = new Master(options, folder, opened);
       if (opened.compacted !== undefined) master.#notices.compacted(opened.compacted);
-      await master.#serve();
+      await Promise.race([master.#serve(), master.stopped]); // a fault may end it meanwhile
       opened.readLater({ crawls: master.#frontier.crawls, master, log: master.#log });
       return master;
     } catch (error) {

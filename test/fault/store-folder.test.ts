@@ -164,3 +164,22 @@ test('compact: a marked store is read before its rows get new checksums', {
   assert.equal(refuseDamagedStore(path, folder), false);
   assert.throws(() => refuseDamagedStore(path, folder, true), /a row of buried has changed/);
 });
+
+test('a store that is gone while seeds are added ends the master in one line', {
+  timeout,
+}, async (t) => {
+  const cluster = new Cluster(t);
+  const seeds = join(cluster.folder, 'seeds.txt');
+  const urls = Array.from({ length: 300_000 }, (_, index) => `http://127.0.0.1:9/${index}\n`);
+  writeFileSync(seeds, urls.join(''));
+  const master = await cluster.master(['--seeds', seeds]);
+  rmSync(join(cluster.data, 'store'), { recursive: true });
+  assert.equal((await master.exited).code, 2, master.output.slice(-2000));
+  const lines = master.output.trimEnd().split('\n');
+  const said = /^master: cannot write the store .*store\.mdb: .*ENOENT.*repair/;
+  assert.match(lines.at(-1) ?? '', said);
+  assert.deepEqual(
+    lines.filter((line) => !/^\d\d:\d\d:\d\d |^master: /.test(line)),
+    [],
+  );
+});
