@@ -49,6 +49,11 @@ export type ConnectOptions = {
 type Body<V extends Verb> = Omit<Said[V], 'verb' | 'id'>;
 type Waiter = { resolve: (reply: never) => void; reject: (error: OrbError) => void };
 
+/** Of a name with several addresses each but the last is given up after a quarter of the time, or
+ *  after this, which is Node's default: it would never reach a distant master that has an IPv6
+ *  address from a machine without IPv6. */
+const addressMsMin = 250;
+
 /** Connects and proves the authkey both ways.
  *  @throws AuthError wrong authkey · ConnectionError unreachable · ProtocolError not a master,
  *  or one of another version. */
@@ -74,10 +79,12 @@ export class MasterClient {
     this.#options = options;
     this.#authkey = Buffer.from(options.authkey);
     const where = `${options.host}:${options.port}`;
-    const socket = createConnection({ host: options.host, port: options.port });
+    const { host, port, timeoutMs = 10_000 } = options;
+    const addressMs = Math.max(addressMsMin, Math.round(timeoutMs / 4));
+    const socket = createConnection({ host, port, autoSelectFamilyAttemptTimeout: addressMs });
     const deadline = setTimeout(() => {
       this.#connection.close(new ConnectionError(`no answer from ${where}`));
-    }, options.timeoutMs ?? 10_000);
+    }, timeoutMs);
     let settle: { resolve: (hello: Replies['hello']) => void; reject: (error: OrbError) => void };
     this.opened = new Promise<Replies['hello']>((resolve, reject) => {
       settle = { resolve, reject };

@@ -14,7 +14,7 @@ import assert from 'node:assert/strict';
 import type { Socket } from 'node:net';
 import { standstillsOf } from './awake.ts';
 import { channelBinding, type Encryption, tlsFirstByte } from './encryption.ts';
-import { AuthError, ConnectionError, type OrbError, ProtocolError } from './errors.ts';
+import { AuthError, ConnectionError, messageOf, type OrbError, ProtocolError } from './errors.ts';
 import { encodeFrame, encodeMessage, FrameDecoder } from './frame.ts';
 import { type Agreement, encryptedOnly, type HandshakeStep } from './handshake.ts';
 import { limits } from './protocol.ts';
@@ -411,6 +411,6 @@ export class Connection {
 
   #reasonOf(error: NodeJS.ErrnoException): OrbError {
     const ofTls = this.#state === 'handshaking' ? this.#encryption?.explain(error) : undefined;
-    return ofTls ?? new ConnectionError(error.message, error);
+    return ofTls ?? new ConnectionError(messageOf(error), error);
   }
 }

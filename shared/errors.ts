@@ -90,6 +90,10 @@ export function codeOf(error: unknown): string | undefined {
 
 /** Returns one line for people and logs, for any thrown value. */
 export function messageOf(error: unknown): string {
+  // Of a host with several addresses: Node's error for all of them has no message.
+  if (error instanceof AggregateError && error.message === '' && error.errors.length > 0) {
+    return messageOf(error.errors[0]);
+  }
   const text = error instanceof Error ? error.message || error.name : String(error);
   return text.replace(/\s*\n\s*/g, ' ');
 }

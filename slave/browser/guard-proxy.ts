@@ -108,6 +108,13 @@ export class GuardProxy {
     return policy;
   }
 
+  /** Node's default for an address of several, 250 ms, would be too short for distant hosts. */
+  #wayBy(policy: AddressPolicy) {
+    const { addresses, connectMs } = this.#options;
+    const lookup = guardedLookup(addresses, policy);
+    return { lookup, autoSelectFamilyAttemptTimeout: Math.max(250, Math.round(connectMs / 4)) };
+  }
+
   #forward(request: IncomingMessage, response: ServerResponse): void {
     const url = urlOf(request.url ?? '');
     const policy = url?.protocol === 'http:' && this.#policyFor(url, authorityOf(url));
@@ -123,7 +130,7 @@ export class GuardProxy {
       headers: ownHeaders(request.rawHeaders),
       setHost: false,
       agent: this.#agent,
-      lookup: guardedLookup(this.#options.addresses, policy),
+      ...this.#wayBy(policy),
     });
     outgoing.on('error', (error) => refuse(response, error instanceof BlockedError ? 403 : 502));
     outgoing.on('response', (answer) => {
@@ -156,11 +163,11 @@ export class GuardProxy {
       client.end('HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\nConnection: close\r\n\r\n');
       return;
     }
-    const { addresses, connectMs } = this.#options;
+    const { connectMs } = this.#options;
     const remote = connect({
       host: bare(url.hostname),
       port: Number(port),
-      lookup: guardedLookup(addresses, policy),
+      ...this.#wayBy(policy),
     });
     this.#tunnels++;
     this.#keep(remote);

@@ -14,7 +14,8 @@ import {
   type TLSSocket,
 } from 'node:tls';
 import type { buildConnector } from 'undici';
-import { AwakeTimer } from '../../shared/awake.ts';
+import { AwakeTimer, awakeMs } from '../../shared/awake.ts';
+import { findWay, type Way } from './any-address.ts';
 import { endsPaused } from './paused-parser.ts';
 import type { TlsSessions } from './tls-sessions.ts';
 
@@ -45,42 +46,67 @@ function contextOfAll(): SecureContext {
   return sharedContext;
 }
 
+type Target = buildConnector.Options;
+/** Makes a connection by a way, within so many ms. */
+type ByWay = (target: Target, way: Way, ms: number, callback: buildConnector.Callback) => unknown;
+
 /** Returns a `connect` for undici's clients and pools, with the parameters of their own. */
 export function makeConnector(options: ConnectorOptions): buildConnector.connector {
-  const tcp = tcpConnector(options);
+  const { timeoutMs, lookup } = options;
   const tls = tlsConnector(options);
-  return (target, callback) => (target.protocol === 'https:' ? tls : tcp)(target, callback);
-}
-
-function tcpConnector({ timeoutMs, lookup }: ConnectorOptions): buildConnector.connector {
-  return ({ hostname, port, localAddress }, callback) => {
-    const settings = {
-      host: hostname,
-      port: Number(port || 80),
-      ...(localAddress && { localAddress }),
-      ...(lookup && { lookup }),
-      highWaterMark: tcpReadBytes,
-    };
-    whenReady(connectTcp(settings), 'connect', { hostname, timeoutMs }, callback);
+  const byWay: ByWay = (target, way, ms, callback) =>
+    (target.protocol === 'https:' ? tls : byTcp)(target, way, ms, callback);
+  return (target, callback) => {
+    const { hostname, httpSocket } = target;
+    if (httpSocket || lookup === undefined || isIP(hostname) !== 0) {
+      byWay(target, httpSocket ?? hostname, timeoutMs, callback);
+      return;
+    }
+    let stop = () => {};
+    const timer = new AwakeTimer(() => {
+      stop();
+      callback(tooLate(hostname), null);
+    }, timeoutMs);
+    const begunAt = awakeMs();
+    stop = findWay(hostname, lookup, tcpSettings(target), (error, way) => {
+      const leftMs = timeoutMs - (awakeMs() - begunAt);
+      timer.clear();
+      if (way !== undefined) byWay(target, way, leftMs, callback);
+      else callback(error ?? closedEarly(), null);
+    });
   };
 }
 
-function tlsConnector(options: ConnectorOptions): buildConnector.connector {
-  const { timeoutMs, lookup, http2 = false, sessions, context } = options;
+function tcpSettings({ protocol, port, localAddress }: Target) {
+  return {
+    port: Number(port || (protocol === 'https:' ? 443 : 80)),
+    ...(localAddress && { localAddress }),
+    highWaterMark: tcpReadBytes,
+  };
+}
+
+const byTcp: ByWay = (target, way, ms, callback) => {
+  const { hostname } = target;
+  if (typeof way === 'string') {
+    const socket = connectTcp({ ...tcpSettings(target), host: way });
+    whenReady(socket, 'connect', { hostname, timeoutMs: ms }, callback);
+  } else callback(null, endsPaused(keptAlive(way)));
+};
+
+function tlsConnector(options: ConnectorOptions): ByWay {
+  const { http2 = false, sessions, context } = options;
   const ALPNProtocols = http2 ? ['http/1.1', 'h2'] : ['http/1.1'];
-  return ({ hostname, host, port, servername, localAddress, httpSocket }, callback) => {
+  return ({ hostname, host, port, servername, localAddress }, way, timeoutMs, callback) => {
     const sni = servername || serverNameOf(host ?? hostname);
     const name = sni || hostname;
     const key = `${name} ${port}`;
     const session = sessions.of(key);
+    const isOpen = typeof way !== 'string';
     const settings = {
-      host: hostname,
-      port: Number(port || 443),
-      ...(httpSocket && { socket: httpSocket }),
+      ...(isOpen ? { socket: way } : { host: way, port: Number(port || 443) }),
       ...(localAddress && { localAddress }),
-      ...(lookup && { lookup }),
-      // In a tunnel, TLS starts at once, so the session must be an option.
-      ...(session && httpSocket && { session }),
+      // In an open socket, TLS starts at once, so the session must be an option.
+      ...(session && isOpen && { session }),
       // Node expects '' for an address, which is not a name.
       servername: sni,
       secureContext: context ?? contextOfAll(),
@@ -90,7 +116,7 @@ function tlsConnector(options: ConnectorOptions): buildConnector.connector {
     };
     const socket: TLSSocket = connect(settings);
     // As an option it would be parsed twice, which costs as much as the arithmetic of a handshake.
-    if (session && !httpSocket) resume(socket, session);
+    if (session && !isOpen) resume(socket, session);
     skipTranslation(socket);
     socket.on('session', (made: Buffer) => sessions.keep(key, made));
     whenReady(socket, 'secureConnect', { hostname, timeoutMs }, (error, made) => {
@@ -123,18 +149,22 @@ function whenReady(
     if (error === null) callback(null, endsPaused(socket));
     else callback(error, null);
   };
-  const timer = new AwakeTimer(() => {
-    const late = new Error(`no connection to ${hostname} within ${timeoutMs} ms`);
-    socket.destroy(Object.assign(late, { code: 'UND_ERR_CONNECT_TIMEOUT' }));
-  }, timeoutMs);
-  socket
-    .setKeepAlive(true, keepAliveFirstMs)
-    .setNoDelay(true)
+  const timer = new AwakeTimer(() => socket.destroy(tooLate(hostname)), timeoutMs);
+  keptAlive(socket)
     .once(event, () => settle(null))
     .on('error', settle)
     .once('close', () => {
       if (!isSettled) settle(closedEarly());
     });
+}
+
+function keptAlive<Of extends Socket>(socket: Of): Of {
+  return socket.setKeepAlive(true, keepAliveFirstMs).setNoDelay(true);
+}
+
+function tooLate(hostname: string): Error {
+  const error = new Error(`no connection to ${hostname} in time`);
+  return Object.assign(error, { code: 'UND_ERR_CONNECT_TIMEOUT' });
 }
 
 /** Node has this method, but its types do not; without it there is a full handshake. */

@@ -3,10 +3,13 @@
  *
  *     deaf     drops SYNs: the listener's process is stopped and its queue is full
  *     silent   accepts connections, and never says a word
+ *     far      answers to the first packet of a connection late, and then never says a word
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { type AddressInfo, createServer, Socket } from 'node:net';
+import { type AddressInfo, connect, createServer, Socket } from 'node:net';
+import type { TestContext } from 'node:test';
+import { Worker } from 'node:worker_threads';
 
 /** A port at which no host of 127/8 answers. */
 export type Unanswering = { readonly port: number; close(): Promise<void> };
@@ -50,6 +53,42 @@ export async function silentPort(): Promise<Unanswering> {
       await once(server, 'close');
     },
   };
+}
+
+/** A listener whose thread accepts nothing for so long: its queue is full, so SYNs are dropped. */
+const listenLate = `
+  const { parentPort, workerData } = require('node:worker_threads');
+  const server = require('node:net').createServer((socket) => {
+    socket.on('error', () => {});
+    parentPort.postMessage(socket.remotePort);
+  });
+  server.listen({ host: workerData.host, port: 0, backlog: 1 }, () => {
+    parentPort.postMessage(server.address().port);
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, workerData.ms);
+  });`;
+
+/** A port of an address that answers after `ms`. `reached` resolves when a connection to it was
+ *  accepted. */
+export async function farPort(
+  t: TestContext,
+  host: string,
+  ms: number,
+): Promise<{ port: number; reached: Promise<void> }> {
+  const worker = new Worker(listenLate, { eval: true, workerData: { host, ms } });
+  const [port] = (await once(worker, 'message')) as [number];
+  const queued = [0, 1].map(() => connect({ host, port }).on('error', () => {}));
+  t.after(async () => {
+    for (const socket of queued) socket.destroy();
+    await worker.terminate();
+  });
+  await Promise.all(queued.map((socket) => once(socket, 'connect')));
+  const own = new Set(queued.map(({ localPort }) => localPort));
+  const reached = new Promise<void>((resolve) => {
+    worker.on('message', (from: number) => {
+      if (!own.has(from)) resolve();
+    });
+  });
+  return { port, reached };
 }
 
 /** An address of its own for each number below 62,500: 127.`net`.x.y. */

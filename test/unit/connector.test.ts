@@ -44,17 +44,11 @@ function connectorOf(sessions: TlsSessions, timeoutMs = 5_000) {
 
 /** One connection, read from until the server's session is there. */
 async function reach(connector: ReturnType<typeof connectorOf>, hostname: string, port: string) {
-  let hasSession: (value: unknown) => void = () => {};
-  const session = new Promise((resolve) => {
-    hasSession = resolve;
-  });
   const socket = await new Promise<TcpSocket>((resolve, reject) => {
     const target = { protocol: 'https:', hostname, host: `${hostname}:${port}`, port };
-    const begun: unknown = connector(target, (error, made) =>
-      made ? resolve(made) : reject(error),
-    );
-    if (begun instanceof TLSSocket) begun.once('session', hasSession);
+    connector(target, (error, made) => (made ? resolve(made) : reject(error)));
   });
+  const session = once(socket, 'session');
   const answered = once(socket, 'data');
   if (!(socket instanceof TLSSocket && socket.isSessionReused())) await session;
   await answered;

@@ -1,0 +1,123 @@
+/** Connections to hosts with several addresses: far ones, dead ones, and which of them is taken. */
+import assert from 'node:assert/strict';
+import dns from 'node:dns';
+import { once } from 'node:events';
+import { createServer, type Socket } from 'node:net';
+import { type TestContext, test } from 'node:test';
+import { createSecureContext, createServer as createTlsServer, TLSSocket } from 'node:tls';
+import { connect } from '../../shared/client.ts';
+import { ConnectionError } from '../../shared/errors.ts';
+import { makeConnector } from '../../slave/fetch/connector.ts';
+import { SessionRoom } from '../../slave/fetch/tls-sessions.ts';
+import { Authority } from '../support/certificates.ts';
+import { farPort } from '../support/unanswering.ts';
+
+const authority = new Authority();
+const context = createSecureContext({ ca: authority.cert });
+async function nearHost(t: TestContext, host: string, port = 0): Promise<number> {
+  const server = createServer((socket) => socket.on('error', () => {})).listen(port, host);
+  t.after(() => server.close());
+  await once(server, 'listening');
+  const address = server.address();
+  return typeof address === 'object' ? (address?.port ?? 0) : 0;
+}
+
+/** A connection to a name with these addresses. */
+async function reach(
+  addresses: readonly string[],
+  port: number,
+  { protocol = 'http:', timeoutMs = 10_000, sessions = new SessionRoom().part() } = {},
+): Promise<Socket> {
+  const found = addresses.map((address) => ({ address, family: address.includes(':') ? 6 : 4 }));
+  const connector = makeConnector({
+    timeoutMs,
+    sessions,
+    context,
+    lookup: (_, { all }, callback) => (all ? callback(null, found) : callback(null, '?', 4)),
+  });
+  return new Promise((resolve, reject) => {
+    const hostname = 'a.example';
+    const target = { protocol, hostname, host: `${hostname}:${port}`, port: String(port) };
+    connector(target, (error, socket) => (error === null ? resolve(socket) : reject(error)));
+  });
+}
+
+test('any address: a far one is not given up for one that cannot be reached', async (t) => {
+  const { port } = await farPort(t, '127.0.0.2', 600);
+  const socket = await reach(['127.0.0.2', '127.0.0.3'], port);
+  assert.equal(socket.remoteAddress, '127.0.0.2');
+  socket.destroy();
+});
+
+test('any address: the next one is tried while the first is silent', async (t) => {
+  const { port } = await farPort(t, '127.0.0.2', 60_000);
+  await nearHost(t, '127.0.0.4', port);
+  const socket = await reach(['127.0.0.2', '127.0.0.3', '127.0.0.4'], port);
+  assert.equal(socket.remoteAddress, '127.0.0.4');
+  socket.destroy();
+});
+
+test('any address: of many dead ones none holds up the rest', async (t) => {
+  const port = await nearHost(t, '127.0.0.40');
+  const dead = Array.from({ length: 30 }, (_, i) => `127.0.0.${i + 2}`);
+  const socket = await reach([...dead, '127.0.0.40'], port);
+  assert.equal(socket.remoteAddress, '127.0.0.40');
+  socket.destroy();
+});
+
+test('any address: without an answer the time is over, or the first address says why', async (t) => {
+  const { port } = await farPort(t, '127.0.0.2', 60_000);
+  const late = reach(['127.0.0.2', '127.0.0.3'], port, { timeoutMs: 400 });
+  await assert.rejects(late, { code: 'UND_ERR_CONNECT_TIMEOUT' });
+  const refused = reach(['127.0.0.3', '127.0.0.4'], port);
+  await assert.rejects(refused, { code: 'ECONNREFUSED', address: '127.0.0.3' });
+});
+
+test('any address: TLS begins on the one that answers, and resumes its session', async (t) => {
+  const server = createTlsServer(authority.issue({ names: ['a.example'] }), (socket) => {
+    socket.on('error', () => {}).write('x');
+  }).listen(0, '127.0.0.4');
+  t.after(() => server.close());
+  await once(server, 'listening');
+  const address = server.address();
+  const port = typeof address === 'object' ? (address?.port ?? 0) : 0;
+  const sessions = new SessionRoom().part();
+  for (const isResumed of [false, true]) {
+    const socket = await reach(['127.0.0.3', '127.0.0.4'], port, { protocol: 'https:', sessions });
+    assert.ok(socket instanceof TLSSocket);
+    assert.equal(socket.isSessionReused(), isResumed);
+    await once(socket, isResumed ? 'data' : 'session');
+    assert.equal(socket.remoteAddress, '127.0.0.4');
+    socket.destroy();
+  }
+});
+
+/** All names have these addresses. */
+function named(t: TestContext, addresses: readonly string[]): void {
+  const found = addresses.map((address) => ({ address, family: 4 }));
+  const lookup = (_name: string, _options: unknown, callback: (...of: unknown[]) => void) =>
+    process.nextTick(callback, null, found);
+  t.mock.method(dns, 'lookup', lookup);
+}
+
+test('any address: a far master is not given up for an address without one', async (t) => {
+  const { port, reached } = await farPort(t, '127.0.0.2', 600);
+  named(t, ['127.0.0.2', '127.0.0.3']);
+  const ended = new Promise((_, reject) => {
+    void connect({ host: 'a.example', port, authkey: 'k'.repeat(32), onClose: reject }).catch(
+      () => {},
+    );
+  });
+  await Promise.race([reached, ended]);
+});
+
+test('any address: that no master answers is said of the first address', async (t) => {
+  const port = await nearHost(t, '127.0.0.40');
+  named(t, ['127.0.0.3', '127.0.0.4']);
+  const joining = connect({ host: 'a.example', port, authkey: 'k'.repeat(32) });
+  await assert.rejects(joining, (error) => {
+    assert.ok(error instanceof ConnectionError);
+    assert.equal(error.message, `connect ECONNREFUSED 127.0.0.3:${port}`);
+    return true;
+  });
+});
