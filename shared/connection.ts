@@ -93,6 +93,7 @@ export class Connection {
   #receivedFrames = 0;
   #isHeadSent = false;
   #takenBytes = 0;
+  #queuedBytes = 0;
   #takenAt = performance.now();
   #deadline: NodeJS.Timeout;
   #heartbeat: NodeJS.Timeout | undefined;
@@ -275,13 +276,16 @@ export class Connection {
     this.#socket.destroy();
   }
 
-  /** Returns when the peer last read something, or had nothing to read. A write of many frames
-   *  counts when all of it is read, so this errs by one write. */
+  /** Returns when the peer last read something, or had nothing to read. A stream counts a write
+   *  when all of it has gone; what the kernel took of it shows in libuv's queue. */
   #lastTakenAt(now: number): number {
     const unsent = this.#socket.writableLength;
     const taken = this.#sentBytes - unsent;
-    if (unsent === 0 || taken > this.#takenBytes) this.#takenAt = now;
+    const queued = queuedBytes(this.#plain);
+    const isTaken = taken > this.#takenBytes || queued !== this.#queuedBytes;
+    if (unsent === 0 || isTaken) this.#takenAt = now;
     this.#takenBytes = taken;
+    this.#queuedBytes = queued;
     return this.#takenAt;
   }
 
@@ -413,4 +417,10 @@ export class Connection {
     const ofTls = this.#state === 'handshaking' ? this.#encryption?.explain(error) : undefined;
     return ofTls ?? new ConnectionError(messageOf(error), error);
   }
+}
+
+/** Bytes of the write under way that the kernel has not taken; another write begins when it has all
+ *  of them. Node has this number for its own time-outs, but its types lack it. */
+function queuedBytes(socket: Socket & { _handle?: { writeQueueSize?: number } | null }): number {
+  return socket._handle?.writeQueueSize ?? 0;
 }

@@ -112,6 +112,28 @@ describe('heartbeats', { concurrency: true }, () => {
     await closed;
     await heir.close();
   });
+
+  test('[B-5] a peer that reads slowly stays, however long one write takes', async (t) => {
+    const { peer, hello } = await joined();
+    const silenceMs = Number(hello['silenceMs']);
+    if (!target.isShort(t, silenceMs)) return peer.abort();
+    const queue = target.name();
+    using _ = beating(peer);
+    const items = new Array(8).fill(Buffer.alloc(1 << 20, 1));
+    await peer.must('queue.put', { queue, items });
+    // A megabyte a second; the kernel takes some of the 8 at once.
+    const slow = (chunk: Buffer) => {
+      peer.socket.pause();
+      setTimeout(() => peer.socket.resume(), chunk.length / 1_000);
+    };
+    peer.socket.on('data', slow);
+    const begun = performance.now();
+    const got = await peer.must('queue.get', { queue, count: 8, waitMs: 10_000 });
+    assert.equal((got['items'] as unknown[]).length, 8);
+    assert.ok(performance.now() - begun > silenceMs * 2);
+    peer.socket.off('data', slow).resume();
+    await peer.close();
+  });
 });
 
 describe('leases', () => {
