@@ -185,7 +185,7 @@ async function askSystem(hostname: string): Promise<Resolved> {
 }
 
 /** The DNS has no such name or address, or there is no DNS at all. */
-function isUnknownName(error: unknown): boolean {
+export function isUnknownName(error: unknown): boolean {
   const code = codeOf(error);
   return code === 'ENOTFOUND' || code === 'ENODATA' || code === 'ECONNREFUSED';
 }

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import test from 'node:test';
 import { Grouping } from '../../master/frontier/politeness/grouping.ts';
 
+const dnsError = (code: string) => Object.assign(new Error(code), { code });
 const none = () => Promise.reject(new Error('nobody asks'));
 
 test('grouping: by host, every origin is a group of its own', () => {
@@ -26,7 +27,7 @@ test('grouping: by address, names are asked for once, and those without one stay
   };
   const grouping = new Grouping('ip', async (name) => {
     asked.push(name);
-    return addresses[name] ?? Promise.reject(new Error('not found'));
+    return addresses[name] ?? Promise.reject(dnsError('ENOTFOUND'));
   });
   assert.equal(grouping.groupOf('http://192.0.2.1:8080', 0), 'ip 192.0.2.1');
   assert.equal(grouping.groupOf('http://[2001:db8::1]', 0), 'ip 2001:db8::1');
@@ -37,6 +38,26 @@ test('grouping: by address, names are asked for once, and those without one stay
   assert.equal(grouping.groupOf('http://a.example', 1_000), 'ip 192.0.2.1');
   assert.equal(grouping.groupOf('http://a.example', 700_000), undefined, 'not for ever');
   assert.deepEqual(asked, ['a.example', 'b.example', 'c.example']);
+});
+
+test('grouping: a host waits while no name server answers, but not for ever', async (t) => {
+  // The pauses alone keep no process alive.
+  const alive = setInterval(() => {}, 1_000);
+  t.after(() => clearInterval(alive));
+  let failures = 2;
+  const lookUp = async (name: string) => {
+    if (failures-- > 0) throw dnsError(name === 'a.example' ? 'ETIMEOUT' : 'ESERVFAIL');
+    return ['192.0.2.1'];
+  };
+  const grouping = new Grouping('ip', lookUp, [1, 1, 1]);
+  for (const name of ['a.example', 'b.example']) {
+    failures = 2;
+    assert.equal(await grouping.find(`http://${name}`, 0), 'ip 192.0.2.1');
+  }
+  failures = 100;
+  assert.equal(await grouping.find('http://c.example', 0), 'http://c.example');
+  assert.equal(failures, 96);
+  assert.equal(grouping.groupOf('http://c.example', 1), undefined, 'the next time it is asked');
 });
 
 test('grouping: look-ups are bounded', async () => {
