@@ -11,10 +11,11 @@
  * process. When it closes, also because this process was killed, the slave drains and leaves. Used
  * by the master for `--slaves`, and by the slave for `--processes`.
  */
-import { type ChildProcess, spawn } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
 import { exitCodes } from './errors.ts';
+import { startProcess } from './start-process.ts';
 
 export type SlaveEnd = {
   readonly name: string;
@@ -72,7 +73,7 @@ export class SlaveProcesses {
     const { program, argsOf, env, output } = this.#options;
     const out = output === 'inherit' ? 'inherit' : 'pipe';
     const flags = [...heapFlags, ...process.execArgv];
-    const child = spawn(process.execPath, [...flags, program, ...argsOf(name)], {
+    const child = startProcess(process.execPath, [...flags, program, ...argsOf(name)], {
       stdio: ['ignore', out, out, 'ipc'],
       detached: true,
       ...(env === undefined ? {} : { env }),

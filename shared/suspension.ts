@@ -6,7 +6,7 @@
  * stopped: when the pipe closes, it lets the processes go on. They then see that the program is
  * gone, and end.
  */
-import { spawn } from 'node:child_process';
+import { startProcess } from './start-process.ts';
 
 /** So long after it was sent, the signal has stopped this thread. */
 const stopWithinMs = 50;
@@ -39,7 +39,7 @@ export function onSuspend({ before, after, stopped = () => [] }: Suspension): vo
 function guard(pids: readonly number[]): () => void {
   if (pids.length === 0) return () => {};
   // Out of the group that the terminal stops.
-  const shell = spawn(
+  const shell = startProcess(
     '/bin/sh',
     ['-c', 'read -r end; kill -CONT "$@"', 'guard', ...pids.map(String)],
     {

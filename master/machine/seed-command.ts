@@ -3,10 +3,10 @@
  * master's machine, without a shell and without the master's secret. Its time and its output are
  * bounded; at the limit it is killed with the processes that it started.
  */
-import { spawn } from 'node:child_process';
 import type { Readable } from 'node:stream';
 import { AwakeTimer } from '../../shared/awake.ts';
 import { ConfigError, messageOf } from '../../shared/errors.ts';
+import { startProcess } from '../../shared/start-process.ts';
 import { visible } from '../../shared/visible.ts';
 
 type SeedCommand = {
@@ -34,12 +34,12 @@ export function runCommand(
     let said = '';
     let why: string | undefined;
     // A group of its own, so that all of it can be killed.
-    const child = spawn(program, args, {
+    const child = startProcess(program, args, {
       ...{ cwd: folder, env, detached: true, windowsHide: true },
       stdio: ['ignore', 'pipe', 'pipe'],
     });
     // There are none if no file descriptor is left, which its error says.
-    const { stdout, stderr }: { stdout?: Readable; stderr?: Readable } = child;
+    const { stdout, stderr }: { stdout?: Readable | null; stderr?: Readable | null } = child;
     const kill = (reason: string) => {
       why ??= reason;
       try {

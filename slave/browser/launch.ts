@@ -1,8 +1,9 @@
 /** Starts a Chromium: its process group, its folder, the pipe to it. */
-import { type ChildProcess, spawn } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
 import { tmpdir } from 'node:os';
 import type { Readable, Writable } from 'node:stream';
 import { messageOf } from '../../shared/errors.ts';
+import { startProcess } from '../../shared/start-process.ts';
 import { BrowserFolder, removeLeftFolders } from './browser-folder.ts';
 import { DevTools } from './devtools.ts';
 import type { BrowserProgram } from './find.ts';
@@ -45,7 +46,7 @@ export async function launch(
   void removeLeftFolders(base);
   const folder = new BrowserFolder(base);
   const flags = browserFlags({ folder: folder.profile, isSandboxed, ...start });
-  const child = spawn(executablePath, flags, {
+  const child = startProcess(executablePath, flags, {
     env: { ...env },
     detached: true,
     stdio: ['ignore', 'ignore', 'pipe', 'pipe', 'pipe'],
@@ -65,6 +66,12 @@ export async function launch(
     await folder.remove();
     process.off('exit', onExit);
   };
+  const why = reasonOf(child);
+  if (group === undefined) {
+    const reason = await why('it has no process');
+    await clear();
+    throw new Error(reason);
+  }
   const [, , , output, input] = child.stdio as unknown as [
     null,
     null,
@@ -73,14 +80,12 @@ export async function launch(
     Readable,
   ];
   const devtools = new DevTools(input, output, onEnd);
-  const why = reasonOf(child);
   const giveUp = () => devtools.close();
   try {
     signal.addEventListener('abort', giveUp, { once: true });
     const isShell = await within(prepare(devtools), startMsMax);
     folder.started();
     signal.throwIfAborted();
-    if (group === undefined) throw new Error('it has no process');
     return { devtools, group, clear, isShell, ...start };
   } catch (error) {
     devtools.close();

@@ -5,11 +5,12 @@
  * jobs. The slave starts it before its first job, and tells it once a second which processes its
  * jobs have. It is in a session of its own, so that Ctrl-C does not end it.
  */
-import { type ChildProcess, spawn } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
 import { readdirSync, rmdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { ConfigError } from '../../shared/errors.ts';
+import { startProcess } from '../../shared/start-process.ts';
 import { type ExecUser, removeJobFolder } from './job-folder.ts';
 import { JobMembers, killAll, type Members, ProcessTable } from './processes.ts';
 
@@ -29,7 +30,7 @@ type Guarded = {
 
 /** Starts one. `program`: the path of slave.js. */
 export function startGuard(program: string, guarded: Guarded): ChildProcess {
-  const child = spawn(process.execPath, [program, guardArgument, JSON.stringify(guarded)], {
+  const child = startProcess(process.execPath, [program, guardArgument, JSON.stringify(guarded)], {
     stdio: ['pipe', 'ignore', 'ignore'],
     detached: true,
     cwd: '/',

@@ -4,7 +4,6 @@
  * job. A slave of root removes it as the user of the job: otherwise a process that was missed could
  * put a link into the place of a folder, and have root delete what it points to.
  */
-import { spawn } from 'node:child_process';
 import {
   chmodSync,
   chownSync,
@@ -18,6 +17,7 @@ import { lstat, opendir } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { codeOf } from '../../shared/errors.ts';
+import { startProcess } from '../../shared/start-process.ts';
 
 /** Whom jobs run as. */
 export type ExecUser = { readonly name: string; readonly uid: number; readonly gid: number };
@@ -110,7 +110,7 @@ export async function removeJobFolder(
 /** Runs a program of the system, and waits for its end. */
 function runs(program: string, args: readonly string[], user: ExecUser | undefined): Promise<void> {
   return new Promise((resolve) => {
-    const child = spawn(program, args, {
+    const child = startProcess(program, args, {
       ...(user && { uid: user.uid, gid: user.gid }),
       stdio: 'ignore',
       timeout: removeMs,

@@ -12,7 +12,7 @@
  * started, so that the page after a kill does not wait for one: most slaves never need it. Source:
  * docs/rules.md, "Limits".
  */
-import { type ChildProcess, spawn } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { brotliDecompressSync } from 'node:zlib';
 import { AwakeTimer } from '../../shared/awake.ts';
@@ -24,6 +24,7 @@ import type {
   RuleOutcome,
   RuleProblem,
 } from '../../shared/rule-results.ts';
+import { startProcess } from '../../shared/start-process.ts';
 import { type Lacks, lackOf, lackRestMs } from '../lack.ts';
 import { findArticlePackages } from './article-packages.ts';
 import type { ArticlePackages, FromChild, ToChild } from './messages.ts';
@@ -190,7 +191,7 @@ export class RuleProcess {
   #spawn(): ChildProcess {
     const path = 'path' in ruleProgram ? ruleProgram.path : undefined;
     const says = this.#options.page === undefined ? 'ignore' : 2;
-    const child = spawn(
+    const child = startProcess(
       process.execPath,
       [
         // The memory of strings and trees; the limit of all memory is looked at from here.

@@ -104,3 +104,16 @@ test('no descriptors: pages wait for the child that evaluates their rules', () =
   assert.match(why ?? '', /^some pages wait: no file descriptor is left/);
   assert.equal(set, '1');
 });
+
+test('no descriptors: a browser does not start, and says why', () => {
+  const said = starved(`
+    import { launch } from 'dist:slave/browser/launch.js';
+    const settings = { program: '/bin/true', isSandboxed: true, path: '', env: {} };
+    const program = { executablePath: '/bin/true', settings };
+    const start = { proxy: 'http://127.0.0.1:1', userAgent: 'a' };
+    const { signal } = new AbortController();
+    const run = () => launch(program, start, () => {}, signal).catch((error) => {
+      setImmediate(() => console.log(error.message));
+    });`);
+  assert.equal(said, 'spawn /bin/true EMFILE');
+});
