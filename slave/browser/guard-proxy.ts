@@ -122,6 +122,10 @@ export class GuardProxy {
       refuse(response, 403);
       return;
     }
+    this.#ask(url, policy, { request, response, agent: this.#agent });
+  }
+
+  #ask(url: URL, policy: AddressPolicy, { request, response, agent }: Forwarded): void {
     const outgoing = httpRequest({
       host: bare(url.hostname),
       port: Number(url.port || 80),
@@ -129,10 +133,17 @@ export class GuardProxy {
       method: request.method,
       headers: ownHeaders(request.rawHeaders),
       setHost: false,
-      agent: this.#agent,
+      agent,
       ...this.#wayBy(policy),
     });
-    outgoing.on('error', (error) => refuse(response, error instanceof BlockedError ? 403 : 502));
+    const isBare = hasNoBody(request);
+    outgoing.on('error', (error) => {
+      const isUnanswered = !response.headersSent && !response.destroyed;
+      // The host has closed a kept connection just as the request left: browsers ask again, too.
+      if (outgoing.reusedSocket && isBare && isUnanswered && this.#state === 'open') {
+        this.#ask(url, policy, { request, response, agent: false });
+      } else refuse(response, error instanceof BlockedError ? 403 : 502);
+    });
     outgoing.on('response', (answer) => {
       const { statusCode = 502, statusMessage, rawHeaders } = answer;
       this.#count(rawHeaders.reduce((sum, text) => sum + text.length + 2, 0));
@@ -150,7 +161,8 @@ export class GuardProxy {
       answer.pipe(response);
     });
     response.once('close', () => outgoing.destroy());
-    request.pipe(outgoing);
+    if (isBare) outgoing.end();
+    else request.pipe(outgoing);
   }
 
   #tunnel(request: IncomingMessage, client: Duplex, head: Buffer): void {
@@ -191,6 +203,19 @@ export class GuardProxy {
     remote.pipe(client);
     client.pipe(remote);
   }
+}
+
+/** `agent`: false is a connection of its own. */
+type Forwarded = {
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  readonly agent: Agent | false;
+};
+
+/** It can be sent again: nothing of it is read while it is sent on. */
+function hasNoBody({ method, headers }: IncomingMessage): boolean {
+  const isRead = method === 'GET' || method === 'HEAD';
+  return isRead && headers['content-length'] === undefined && !('transfer-encoding' in headers);
 }
 
 /** `host:port` of a URL, as a policy is asked for it. */

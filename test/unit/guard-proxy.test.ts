@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer, request } from 'node:http';
-import { type AddressInfo, connect } from 'node:net';
+import { type AddressInfo, connect, type Socket } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import { AddressPolicy } from '../../shared/address.ts';
 import { AddressCache } from '../../shared/resolver.ts';
@@ -10,11 +10,25 @@ import { GuardProxy } from '../../slave/browser/guard-proxy.ts';
 
 const timeout = 20_000;
 
+type RigOptions = {
+  readonly allow?: 'all';
+  readonly bytesMax?: number;
+  readonly body?: string;
+  /** The server closes a kept connection just as its second request comes. */
+  readonly closesKept?: boolean;
+};
+
 /** A server behind the proxy, and what the proxy makes of requests for it. */
-async function rig(t: TestContext, options: { allow?: 'all'; bytesMax?: number; body?: string }) {
+async function rig(t: TestContext, options: RigOptions) {
   const seen: string[] = [];
+  const used = new Set<Socket>();
   const server = createServer((asked, response) => {
     seen.push(asked.url ?? '');
+    if (options.closesKept === true && used.has(asked.socket)) {
+      asked.socket.destroy();
+      return;
+    }
+    used.add(asked.socket);
     response.end(options.body ?? 'ok');
   }).listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -35,8 +49,8 @@ async function rig(t: TestContext, options: { allow?: 'all'; bytesMax?: number; 
     server.closeAllConnections();
     server.close();
   });
-  const get = async (target: string): Promise<number | string> => {
-    const asking = request({ host: url.hostname, port: url.port, path: target });
+  const get = async (target: string, method = 'GET'): Promise<number | string> => {
+    const asking = request({ host: url.hostname, port: url.port, path: target, method });
     asking.end();
     try {
       const [answer] = await once(asking, 'response');
@@ -95,4 +109,17 @@ test('guard proxy: what is allowed passes, up to the bytes', { timeout }, async 
   assert.equal(await get(`http://${at}/3`), 'cut');
   assert.notEqual(await get(`http://${at}/4`), 200);
   assert.equal(await tunnel(at), '403');
+});
+
+test('guard proxy: a request that meets the end of a kept connection is sent again', {
+  timeout,
+}, async (t) => {
+  const { get, port, seen } = await rig(t, { allow: 'all', closesKept: true });
+  const at = `http://127.0.0.1:${port}`;
+  assert.equal(await get(`${at}/1`), 200);
+  assert.equal(await get(`${at}/2`), 200);
+  assert.equal(await get(`${at}/3`), 200);
+  // It may have been done, so it is sent once.
+  assert.equal(await get(`${at}/4`, 'POST'), 502);
+  assert.deepEqual(seen, ['/1', '/2', '/2', '/3', '/4']);
 });
