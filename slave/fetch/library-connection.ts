@@ -33,22 +33,27 @@ export class LibraryConnection implements Connection {
     events: ConnectionEvents,
     started?: Started,
   ) {
-    // It is counted by who opened it.
-    let isCounted = started !== undefined;
+    // A socket that is given is counted by who opened it.
+    let state: 'closed' | 'given' | 'open' = started === undefined ? 'closed' : 'given';
+    const closed = (): void => {
+      // Undici says it twice of an HTTP/2 session that its host ends by GOAWAY.
+      if (state === 'closed') return;
+      state = 'closed';
+      events.onClosed();
+    };
     const connect =
       started &&
       once(started, () => {
         // Undici did not take it: it was destroyed meanwhile.
-        if (isCounted) events.onClosed();
-        isCounted = false;
+        if (state === 'given') closed();
       });
     this.#client = new Client(origin, connect === undefined ? options : { ...options, connect });
     this.#client.on('connect', () => {
       this.#isUsed = false;
-      if (isCounted) isCounted = false;
-      else events.onOpen();
+      if (state !== 'given') events.onOpen();
+      state = 'open';
     });
-    this.#client.on('disconnect', events.onClosed);
+    this.#client.on('disconnect', closed);
     this.#client.on('connectionError', events.onFailed);
   }
 

@@ -2,9 +2,14 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { createSecureServer, type ServerHttp2Session } from 'node:http2';
+import type { AddressInfo, Socket } from 'node:net';
 import { type TestContext, test } from 'node:test';
+import { createSecureContext } from 'node:tls';
+import { makeConnector } from '../../slave/fetch/connector.ts';
 import { OriginConnections } from '../../slave/fetch/origin-connections.ts';
+import { SessionRoom } from '../../slave/fetch/tls-sessions.ts';
+import { Authority } from '../support/certificates.ts';
 
 /** A server that answers when the test says so, and the connections to it. */
 async function start(t: TestContext, options = {}) {
@@ -28,7 +33,20 @@ async function start(t: TestContext, options = {}) {
     server.closeAllConnections();
     server.close();
   });
-  const ask = (path: string) =>
+  const ask = asker(connections);
+  const held = async (count: number) => {
+    while (waiting.length < count) await once(server, 'held');
+    return waiting.splice(0);
+  };
+  const answerAll = async (count: number) => {
+    for (const answer of await held(count)) answer.end('x');
+  };
+  return { server, connections, counts, ask, held, answerAll, accepted: () => accepted };
+}
+
+/** Returns what asks for a path, for its status. */
+function asker(connections: OriginConnections): (path: string) => Promise<number> {
+  return (path) =>
     new Promise<number>((resolve, reject) => {
       let status = 0;
       const options = { path, method: 'GET' as const };
@@ -42,14 +60,6 @@ async function start(t: TestContext, options = {}) {
         onResponseError: (_controller, error) => reject(error),
       });
     });
-  const held = async (count: number) => {
-    while (waiting.length < count) await once(server, 'held');
-    return waiting.splice(0);
-  };
-  const answerAll = async (count: number) => {
-    for (const answer of await held(count)) answer.end('x');
-  };
-  return { server, connections, counts, ask, held, answerAll, accepted: () => accepted };
 }
 
 test('origin connections: one after the other share a connection', async (t) => {
@@ -117,4 +127,45 @@ test('origin connections: there are no more than may be, and what waits is answe
   while (!isOver) await Promise.race([answerAll(1), all]);
   assert.deepEqual(await all, new Array(7).fill(200));
   assert.equal(accepted(), 2);
+});
+
+test('origin connections: an HTTP/2 session that its host ends is counted once', async (t) => {
+  const authority = new Authority();
+  const server = createSecureServer(authority.issue());
+  const sockets: Socket[] = [];
+  const sessions: ServerHttp2Session[] = [];
+  server.on('secureConnection', (socket) => sockets.push(socket));
+  server.on('session', (session) => sessions.push(session));
+  server.on('stream', (stream) => stream.respond({ ':status': 200 }, { endStream: true }));
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  const connect = makeConnector({
+    timeoutMs: 20_000,
+    http2: true,
+    sessions: new SessionRoom().part(),
+    context: createSecureContext({ ca: authority.cert }),
+  });
+  const counts = { open: 0 };
+  const options = { allowH2: true, connect };
+  const connections = new OriginConnections(`https://127.0.0.1:${port}`, options, {
+    onOpen: () => counts.open++,
+    onClosed: () => counts.open--,
+  });
+  t.after(async () => {
+    await connections.destroy();
+    server.close();
+  });
+  const ask = asker(connections);
+  for (let turn = 0; turn < 3; turn++) {
+    assert.equal(await ask('/'), 200);
+    assert.equal(counts.open, 1, `turn ${turn}`);
+    const socket = sockets.at(-1);
+    assert.ok(socket);
+    const closed = once(socket, 'close');
+    // It says GOAWAY before it closes.
+    sessions.at(-1)?.close();
+    await closed;
+  }
+  assert.deepEqual([sessions.length, connections.unused], [3, 0]);
 });
