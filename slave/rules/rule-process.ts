@@ -221,7 +221,9 @@ export class RuleProcess {
       lacks.told(lack);
       this.#startLater(child);
     });
-    child.on('exit', (code, signal) => this.#ended(child, `the child ended (${signal ?? code})`));
+    child.on('exit', (code, signal) =>
+      this.#ended(child, `its process ended (${signal ?? `exit code ${code}`})`),
+    );
     return child;
   }
 
@@ -252,7 +254,7 @@ export class RuleProcess {
     job.sentAt = performance.now();
     this.#child?.send(job.message);
     const limitMs = job.message.do === 'page' ? this.#timeMs : startMsMax;
-    const why = `took longer than ${this.#timeMs / 1000} s`;
+    const why = `took longer than ${limitMs / 1000} s`;
     const over = () => {
       const ms = this.#stoppedMs;
       this.#stoppedMs = 0;
@@ -310,7 +312,8 @@ export class RuleProcess {
 
   #kill(why: string): void {
     this.#why = why;
-    this.#options.onKilled?.(why);
+    const isPage = this.#state === 'busy' && this.#jobs[0]?.message.do === 'page';
+    if (isPage) this.#options.onKilled?.(why);
     this.#child?.kill('SIGKILL');
     // The next one starts while this one ends.
     if (this.#child !== undefined) this.#ended(this.#child, why);

@@ -84,12 +84,18 @@ describe('page function', { concurrency: 2 }, () => {
       ['missing.mjs', undefined, /cannot be loaded: Cannot find module/],
       ['broken.mjs', `${exported} function (`, /cannot be loaded: /],
       ['none.mjs', 'export const page = 1;', /its default export is not a function/],
+      ['leaves.mjs', 'process.exit(3);', /its process ended \(exit code 3\)/],
+      ['hangs.mjs', 'await new Promise(() => {});', /hangs.mjs: took longer than 15 s$/m],
     ] as const;
-    for (const [name, code, expected] of wrong) {
+    const slaves = wrong.map(([name, code]) => {
       if (code !== undefined) writeFileSync(join(cluster.folder, name), code);
-      const slave = cluster.slave(['--page', name]);
-      assert.equal((await slave.exited).code, 2, slave.output);
-      assert.match(slave.output, expected);
+      return cluster.slave(['--page', name]);
+    });
+    for (const [index, [, , expected]] of wrong.entries()) {
+      const slave = slaves[index];
+      assert.equal((await slave?.exited)?.code, 2, slave?.output);
+      assert.match(slave?.output ?? '', expected);
+      assert.doesNotMatch(slave?.output ?? '', /a page took/);
     }
     assert.ok(master.isAlive);
   });
