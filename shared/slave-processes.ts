@@ -36,8 +36,11 @@ type SlaveProcessesOptions = {
   /** `inherit`: they print to this process's output. `keep`: `onEnd` gets their last lines. */
   readonly output: 'inherit' | 'keep';
   readonly restartMs: number;
-  /** Restarts of all slaves together; a slave that keeps dying needs the operator. */
+  /** Restarts of all slaves together, since one died that had run for a while: a slave that keeps
+   *  dying needs the operator. */
   readonly restartsMax: number;
+  /** That while, for tests; default: a minute. */
+  readonly steadyMs?: number;
   readonly onEnd: (end: SlaveEnd) => void;
 };
 
@@ -46,6 +49,7 @@ type SlaveProcessesOptions = {
  *  `scripts/build.mjs`, too: the cache that a program starts from is of its flags. */
 const heapFlags = ['--initial-old-space-size=48', '--min-semi-space-size=4'];
 const keptLines = 20;
+const steadyMsDefault = 60_000;
 const lastCodes: readonly unknown[] = [exitCodes.done, exitCodes.operator, exitCodes.auth];
 
 export class SlaveProcesses {
@@ -78,6 +82,7 @@ export class SlaveProcesses {
       detached: true,
       ...(env === undefined ? {} : { env }),
     });
+    const startedAt = performance.now();
     this.#children.add(child);
     const lines = lastLines(child);
     let error: Error | undefined;
@@ -88,6 +93,8 @@ export class SlaveProcesses {
     });
     const ended = (code: number | null, signal: NodeJS.Signals | null) => {
       const why = error?.message ?? signal ?? `exit code ${code}`;
+      const { steadyMs = steadyMsDefault } = this.#options;
+      if (performance.now() - startedAt >= steadyMs) this.#restarts = 0;
       this.#ended(child, name, { why, code: code ?? undefined, lines });
     };
     child.on('close', ended);

@@ -27,3 +27,29 @@ test('slave processes: one that was let go is gone when it has ended', {
   assert.deepEqual({ code, isRestarted }, { code: 0, isRestarted: false });
   assert.deepEqual(slaves?.pids, []);
 });
+
+/** Returns how many times one that dies is started, 9 at most. */
+async function startsOf(steadyMs: number): Promise<number> {
+  let starts = 0;
+  await new Promise<void>((resolve) => {
+    const slaves = new SlaveProcesses({
+      ...{ program: '-e', argsOf: () => ['process.exit(1)'], output: 'keep' },
+      ...{ restartMs: 0, restartsMax: 2, steadyMs },
+      onEnd: ({ isRestarted }) => {
+        starts++;
+        if (isRestarted && starts < 9) return;
+        slaves.release();
+        resolve();
+      },
+    });
+    slaves.start('a');
+  });
+  return starts;
+}
+
+test('slave processes: one that keeps dying is given up, one that dies now and then is not', {
+  timeout: 20_000,
+}, async () => {
+  assert.equal(await startsOf(60_000), 3);
+  assert.equal(await startsOf(0), 9);
+});
