@@ -1,11 +1,14 @@
 /**
  * What this machine lacks for a request or for a child process, by no fault of the host or of the
- * page: descriptors, memory, processes. Such a request was not made. Its task is put off, after a
- * rest in which it keeps its slot, so that a slave fetches no more at once than it can. Pages wait
- * for the child.
+ * page: descriptors, memory, processes, name servers. Such a request was not made. Its task is put
+ * off, after a rest in which it keeps its slot, so that a slave fetches no more at once than it
+ * can. Pages wait for the child.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from '../shared/log.ts';
+
+/** Of a look-up of a name, while no name server answers. */
+export const noNamesCode = 'ENONAMES';
 
 const lacks = new Map([
   ['EMFILE', 'no file descriptor is left (EMFILE): raise `ulimit -n`, or give fewer --slots'],
@@ -13,6 +16,7 @@ const lacks = new Map([
   ['ENOBUFS', 'the system has no memory left for sockets (ENOBUFS)'],
   ['EAGAIN', 'this user may have no more processes (EAGAIN): raise `ulimit -u`'],
   ['ENOMEM', 'the system has no memory left (ENOMEM)'],
+  [noNamesCode, 'no name server of this machine answers'],
 ]);
 /** Before it is tried again. */
 export const lackRestMs = 1_000;

@@ -20,7 +20,6 @@ import { ConfigError, messageOf } from '../shared/errors.ts';
 import { rarely } from '../shared/flags.ts';
 import type { Logger } from '../shared/log.ts';
 import { limits, type Push, type TaskPush } from '../shared/protocol.ts';
-import { AddressCache } from '../shared/resolver.ts';
 import { version } from '../shared/version.ts';
 import { Abilities } from './abilities.ts';
 import { AfterFetch } from './after-fetch.ts';
@@ -30,6 +29,7 @@ import { CreditTeller } from './credit-teller.ts';
 import type { Executor } from './exec/executor.ts';
 import { type FetchContext, Fetcher } from './fetch/fetcher.ts';
 import { Identities, type Identity } from './fetch/identities.ts';
+import { slaveAddresses } from './fetch/name-outage.ts';
 import { Proxies } from './fetch/proxies.ts';
 import { type Recording, recordingOf } from './fetch/recording.ts';
 import { FetchLog } from './fetch-log.ts';
@@ -101,7 +101,7 @@ export class Worker {
   readonly #rules: CrawlRules;
   /** Fetched, and out of their slots: their pages wait for the browser, and for the rules. */
   readonly #after: AfterFetch;
-  readonly #addresses = new AddressCache();
+  readonly #addresses = slaveAddresses();
   #browsers: Browsers | undefined;
   #state: 'working' | 'draining' | 'stopped' = 'working';
   #onIdle: () => void = () => {};
