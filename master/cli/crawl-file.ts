@@ -54,6 +54,14 @@ const ownKeys = [
   'download',
 ];
 
+/** Options of a master, which may have several crawls. */
+export const mastersKeys: readonly string[] = [
+  ...['data', 'out', 'only', 'config', 'slaves', 'exit-when-done', 'compact', 'listen'],
+  ...['authkey-file', 'auth-digest', 'tls', 'tls-cert', 'tls-key', 'queues', 'durable-put'],
+  ...['connections', 'connections-per-address', 'politeness-group', 'sink-backlog', 'memory-limit'],
+  ...['disk-reserve', 'recent-urls', 'status-every', 'json-logs', 'log-level'],
+];
+
 /** Is this argument a crawl file, not a seed? */
 export function isCrawlFile(argument: string): boolean {
   return /\.(?:ya?ml|json)$/i.test(argument) && !argument.includes('://');
@@ -104,9 +112,11 @@ export function readCrawlFile(path: string, text?: string): CrawlFile {
     throw fault(['items', 'follow'], why);
   }
   const said = Object.entries(settings).filter(([key]) => saidKeys.includes(key));
+  const list = seedListOf(path, seeds, shard, fault);
+  refuseSources(list, spec, fault);
   return {
     ...{ path, crawl: String(crawl), spec, values, options: [...options, ...said] },
-    list: seedListOf(path, seeds, shard, fault),
+    list,
     items: parsed.data,
     follow: rules.data,
     login: loginOf(settings['login'], fault),
@@ -168,7 +178,12 @@ function valuesOf(
   const values: Record<string, unknown> = Object.fromEntries(given);
   for (const [name, value] of options) {
     const option: Option | undefined = flags.get(name);
-    if (option === undefined) throw fault([name], unknownKey(name, [...flags.keys(), ...ownKeys]));
+    if (option === undefined) {
+      const why = mastersKeys.includes(name)
+        ? `is an option of the master, not of a crawl: start the master with --${name}`
+        : unknownKey(name, [...flags.keys(), ...ownKeys]);
+      throw fault([name], why);
+    }
     try {
       values[option.attributeName()] = optionValue(option, value);
     } catch (error) {
@@ -193,6 +208,24 @@ function specOf(
     const message = messageOf(error);
     const [, name = ''] = /^--([a-z-]+):? /.exec(message) ?? [];
     throw fault([name], message.replace(/^--[a-z-]+:? /, ''));
+  }
+}
+
+/** What would be found when a source is asked. */
+function refuseSources(list: SeedList, { everyMs }: CrawlSpec, fault: Fault): void {
+  for (const part of list.parts) {
+    if (!('source' in part)) continue;
+    const { source, at } = part;
+    if (everyMs !== undefined && part.everyMs !== undefined) {
+      const why = 'the whole crawl is repeated, with its sources of seeds; leave this out';
+      throw fault([...at.split('.'), 'every'], why);
+    }
+    if (!('pattern' in source)) continue;
+    try {
+      refusePatterns({ include: [source.pattern], exclude: [] });
+    } catch (error) {
+      throw fault([...at.split('.'), 'pattern'], messageOf(error).replace(/^--include /, ''));
+    }
   }
 }
 

@@ -28,6 +28,10 @@ export function readYaml(path: string, what: string, given?: string): YamlFile {
     }
     const file = parsed(text);
     const [error] = file.document.errors;
+    if (error?.code === 'MULTIPLE_DOCS') {
+      const line = file.lines.linePos(error.pos[0]).line;
+      throw new ConfigError(`${path}:${line}: must be one document, without --- between two`);
+    }
     if (error !== undefined) throw error;
     const value: unknown = file.document.toJS({ maxAliasCount: 10 }) ?? {};
     const lineOf = (at: readonly PropertyKey[]) => lineIn(file, at);

@@ -113,7 +113,10 @@ describe('seeds of a crawl file', { concurrency: 2 }, () => {
       [{ sitemap: `${url}/page` }, /seeds\.0: .*\/page is no sitemap \(status 200\)/],
       [{ fetch: `${url}/n`, pattern: '(y)', make: `${url}/$1` }, /has nothing that \(y\) matches/],
       [{ fetch: `${url}/n`, pattern: 'x', make: `${url}/$1` }, /finds "x" in .* no whole number/],
-      [{ fetch: `${url}/n`, pattern: '(', make: `${url}/$1` }, /seeds\.0: pattern .*RE2/],
+      [
+        { fetch: `${url}/n`, pattern: '(', make: `${url}/$1` },
+        /c\.json:1: seeds\.0\.pattern: "\(" is not a regular/,
+      ],
       [
         { fetch: `${url}/big`, pattern: '\\d+', make: `${url}/{1..$1}` },
         /says 999999999, which makes more than 1000000 seeds/,

@@ -4,8 +4,10 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { readCrawlFile } from '../../master/cli/crawl-file.ts';
+import { mastersKeys, readCrawlFile } from '../../master/cli/crawl-file.ts';
+import { specFlags } from '../../master/cli/crawl-options.ts';
 import { explained, plainSeeds } from '../../master/cli/explain.ts';
+import { allServeFlags } from '../../master/cli/serve-options.ts';
 import { ConfigError } from '../../shared/errors.ts';
 
 /** Reads a crawl file with this text. */
@@ -79,9 +81,28 @@ test('crawl file: outputs name its rules beside a download, and none of its fold
   assert.throws(() => read(t, `${rules}outputs:\n  - csv: images/a.csv\n`), /:4: outputs\.0: /);
 });
 
+test('crawl file: all options of the master are known to be its own', () => {
+  const names = (options: readonly { long?: string | undefined }[]) =>
+    options.map(({ long }) => long?.slice(2) ?? '');
+  const visible = allServeFlags().filter(({ hidden }) => !hidden);
+  const ofCrawls = [...names(specFlags()), 'crawl', 'seeds'];
+  const own = names(visible).filter((name) => !ofCrawls.includes(name));
+  assert.deepEqual([...mastersKeys].sort(), own.sort());
+});
+
 test('crawl file: what is wrong is named with its line, its key and the fix', (t) => {
   const cases: [string, RegExp][] = [
     ['maxdepth: 2\n', /\.yaml:1: maxdepth: there is no such key; did you mean max-depth\?/],
+    ['slaves: 2\n', /:1: slaves: is an option of the master, .* start the master with --slaves/],
+    ['exit-when-done: true\n', /:1: exit-when-done: is an option of the master, not of a crawl/],
+    [
+      'seeds:\n  - {fetch: "http://a/", pattern: "(", make: "http://a/$1"}\n',
+      /:2: seeds\.0\.pattern: "\(" is not a regular expression/,
+    ],
+    [
+      'every: 24h\nseeds:\n  - {file: a, every: 5m}\n',
+      /:3: seeds\.0\.every: the whole crawl is repeated, .*leave this out/,
+    ],
     ['max-depth: many\n', /\.yaml:1: max-depth: It must be a whole number from 0 to 65535/],
     ['include: ["(?=x)"]\n', /\.yaml:\d: include: .*\(\?=/],
     ['crawl: a b\n', /\.yaml:1: crawl: must be 1 to 64 letters/],
@@ -167,7 +188,7 @@ test('crawl file: what is wrong is named with its line, its key and the fix', (t
     ['items: {p: {fields: [a]}}\n', /items\.p\.fields: must be names and selectors/],
     ['__proto__: 1\n', /:1: __proto__: there is no such key/],
     ['crawl: a\ncrawl: b\n', /is not YAML: Map keys must be unique/],
-    ['crawl: a\n---\ncrawl: b\n', /is not YAML: Source contains multiple documents/],
+    ['crawl: a\n---\ncrawl: b\n', /\.yaml:2: must be one document, without ---/],
     ['\tcrawl: a\n', /is not YAML/],
     [
       'outputs:\n  - csv: a.csv\n  - {sqlite: a.csv}\n',
