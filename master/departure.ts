@@ -109,8 +109,7 @@ export class Departure implements FrontierListener {
     this.#heldTimer = undefined;
     if (!leaves) return;
     this.#notices.leavesHeld(heldMs);
-    const names = open.map(({ name }) => name).join(', ');
-    this.#heldTimer = setTimeout(() => void this.#master.stop(heldError(names)), heldMs);
+    this.#heldTimer = setTimeout(() => void this.#master.stop(heldError(open)), heldMs);
   }
 }
 

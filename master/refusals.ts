@@ -15,13 +15,20 @@ export function refuseFullDisk({ dataFolder, outFolder, diskReserveBytes }: Serv
   );
 }
 
+type HeldCrawl = { readonly name: string; readonly held: string | undefined };
+
 /** Only these held crawls are left of a master that should exit when all crawls are done. */
-export function heldError(names: string): ConfigError {
+export function heldError(crawls: readonly HeldCrawl[]): ConfigError {
+  const said = crawls
+    .slice(0, heldMax)
+    .map(({ name, held = 'see the log' }) => `${name} (${held})`);
+  if (crawls.length > heldMax) said.push(`and ${crawls.length - heldMax} more`);
   return new ConfigError(
-    `held crawls are not done: ${names}; put the files back and start again, or start without ` +
-      '--exit-when-done and run `resume CRAWL --new-files` or `cancel CRAWL`',
+    `held crawls are not done: ${said.join(', ')}; when that is put right, start again, or start ` +
+      'without --exit-when-done and run `resume CRAWL --new-files` or `cancel CRAWL`',
   );
 }
+const heldMax = 3;
 
 /** Every slave of `--slaves` has died too often, or cannot start. */
 export function noSlaveError(): ConfigError {

@@ -145,6 +145,13 @@ describe('login', { concurrency: 2 }, () => {
     const without = await cluster.master(args, { env: { ...env, SITE_PASSWORD: '' } });
     await without.said(/held: the login failed: the variable SITE_PASSWORD is not set/);
     await without.kill('SIGKILL');
+    const unset = { env: { ...env, SITE_PASSWORD: '' } };
+    const leaving = await cluster.master([...args, '--exit-when-done'], unset);
+    assert.equal((await leaving.exited).code, 2, leaving.output);
+    assert.match(
+      leaving.stderr,
+      /^master: held crawls are not done: c \(the login failed: .*; when/m,
+    );
     assert.deepEqual(site.posts, []);
     const master = await cluster.master([...args, '--exit-when-done'], { env });
     assert.equal((await master.exited).code, 0, master.output);
