@@ -195,11 +195,11 @@ export function startOf(seeds: Seed | readonly Seed[], options: CrawlOptions): S
   if (kinds !== undefined && !Array.isArray(kinds)) {
     throw new ConfigError("kinds must be a list, such as ['item']");
   }
-  const wrong = kinds?.find((kind) => !recordKinds.includes(kind));
+  // Links come as items.
+  const known = recordKinds.filter((kind) => kind !== 'link');
+  const wrong = kinds?.find((kind) => !known.some((one) => one === kind));
   if (wrong !== undefined) {
-    throw new ConfigError(
-      `kinds: there is no kind "${wrong}"; the kinds are ${recordKinds.join(', ')}`,
-    );
+    throw new ConfigError(`kinds: there is no kind "${wrong}"; the kinds are ${known.join(', ')}`);
   }
   const file: Record<string, unknown> = { seeds: plain('seeds', list) };
   const flags: string[] = [];

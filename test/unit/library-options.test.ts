@@ -35,6 +35,11 @@ test('library options: a message names the option as the program gives it', () =
   assert.equal(said(' is not YAML'), 'the crawl is not YAML');
 });
 
+test('library options: link is no kind that a loop gets', () => {
+  const said = /^kinds: there is no kind "link"; .*, item, rejected$/;
+  assert.throws(() => startOf('http://a/', { kinds: ['link'] }), { message: said });
+});
+
 test('library options: a page function is a file, which slaves get by a variable', () => {
   assert.throws(
     () => startOf('http://a/', { page: 'none.mjs' }),
