@@ -12,6 +12,9 @@ import { supervise } from './supervisor.ts';
 import { serveTrial } from './trial.ts';
 import { Worker } from './worker.ts';
 
+// A log without room or reader must not end a crawl.
+for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {});
+
 void runMain('slave', async () => {
   // Started by `check` and `try` of the master.
   if (process.argv[2] === trialArgument) {

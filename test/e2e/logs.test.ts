@@ -1,6 +1,7 @@
 /** The output of the programs: plain lines, JSON lines, and a status block on a terminal. */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
+import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { flatSite } from '../../selftest/site.ts';
 import { Cluster, Program, root } from '../support/cluster.ts';
@@ -69,6 +70,27 @@ describe('logs', { concurrency: 2 }, () => {
     await cluster.listening();
     await assertLeaves(master, cluster.slave());
     assert.equal(master.output, '');
+  });
+
+  test('logs: a log without room or reader ends no program', { timeout }, async (t) => {
+    const site = await siteFor(t, flatSite(20), { delayMs: 100 });
+    const cluster = new Cluster(t);
+    const debug = ['--log-level', 'debug'];
+    const master = await cluster.master([site.url, '--exit-when-done', ...debug]);
+    const given = ['--master', cluster.address, '--authkey-file', join(cluster.data, 'authkey')];
+    const toFull = ['-c', 'exec "$0" "$@" > /dev/full 2>&1', process.execPath];
+    const full = new Program([...toFull, join(root, 'slave.js'), ...given, ...debug], {
+      program: '/bin/sh',
+    });
+    t.after(() => full.kill());
+    const unread = cluster.slave(debug);
+    await unread.said(/joined/);
+    for (const { child } of [unread, master]) {
+      child.stdout?.destroy();
+      child.stderr?.destroy();
+    }
+    await assertLeaves(full, unread, master);
+    assert.equal(cluster.lines('pages.jsonl').length, 21);
   });
 
   const python = findPython();
