@@ -439,7 +439,7 @@ export class Master implements Leaver, SlavesMaster {
     return {
       authkeys,
       tls: {
-        encryption: serverEncryption(authkeys, certificate),
+        encryption: serverEncryption(authkeys, certificate?.reader(this.#log)),
         as: tls ? 'server, required' : 'server',
       },
       authDigest: this.#options.authDigest,

@@ -73,14 +73,16 @@ const versions = { minVersion: 'TLSv1.3', maxVersion: 'TLSv1.3' } as const;
 const pskCiphers = 'TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256';
 const bindingBytes = 32;
 
-/** The server's side. `authkeys` is called for each connection, so that keys may change. */
+/** The server's side. Both functions are called for each connection, so that keys and certificate
+ *  may change. */
 export function serverEncryption(
   authkeys: () => readonly Buffer[],
-  certificate?: Certificate,
+  certificate?: () => Certificate,
 ): Encryption {
   // Made for the first peer that encrypts. Without `ca` Node reads all its certificates of
   // authorities (20 ms), of which a server that shows none needs none.
   let secureContext: SecureContext | undefined;
+  let shown: Certificate | undefined;
   const options: TLSSocketOptions & PskServerOptions = {
     isServer: true,
     pskCallback: (_socket: TLSSocket, identity: string) => {
@@ -92,10 +94,12 @@ export function serverEncryption(
   };
   return {
     begin: (socket) => {
-      secureContext ??= createSecureContext({
-        ...versions,
-        ...(certificate ?? { ciphers: pskCiphers, ca: [] }),
-      });
+      const now = certificate?.();
+      if (secureContext === undefined || now !== shown) {
+        const rest = now ?? { ciphers: pskCiphers, ca: [] };
+        secureContext = createSecureContext({ ...versions, ...rest });
+        shown = now;
+      }
       return new TLSSocket(socket, { ...options, secureContext });
     },
     explain: (error) => {

@@ -6,22 +6,15 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import * as z from 'zod';
-import {
-  address,
-  environmentAuthkey,
-  fieldFlags,
-  listed,
-  type Parsers,
-  readPem,
-} from '../../shared/cli.ts';
+import { address, environmentAuthkey, fieldFlags, listed, type Parsers } from '../../shared/cli.ts';
 import { parseAddress } from '../../shared/client.ts';
 import type { CrawlSpec } from '../../shared/crawl.ts';
-import { type Certificate, makeCertificate } from '../../shared/encryption.ts';
 import { ConfigError, messageOf } from '../../shared/errors.ts';
 import { rarely, switched, whole } from '../../shared/flags.ts';
 import { logFields } from '../../shared/log.ts';
 import { limits } from '../../shared/protocol.ts';
 import { groupings } from '../frontier/politeness/grouping.ts';
+import { CertificateFiles } from '../wire/certificate-files.ts';
 import type { Timing } from '../wire/services.ts';
 import { applyConfigFile } from './config-file.ts';
 import { withCrawlFile } from './crawl-file.ts';
@@ -307,14 +300,14 @@ function givenIn(program: Command): ReadonlySet<string> {
 }
 
 /** @throws ConfigError */
-function certificate({ tlsCert, tlsKey }: Values): Certificate | undefined {
+function certificate({ tlsCert, tlsKey }: Values): CertificateFiles | undefined {
   if (tlsCert === undefined && tlsKey === undefined) return undefined;
   if (tlsCert === undefined || tlsKey === undefined) {
     throw new ConfigError(
       '--tls-cert and --tls-key must be given together: the certificate and its key',
     );
   }
-  return makeCertificate(readPem(tlsCert), readPem(tlsKey));
+  return new CertificateFiles(tlsCert, tlsKey);
 }
 
 /** @throws ConfigError limits that would close every session. */

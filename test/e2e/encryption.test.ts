@@ -62,6 +62,30 @@ test('a certificate: the slave checks it, whoever has none is not told the key',
   );
 });
 
+test('a certificate is replaced while the master runs', { timeout }, async (t) => {
+  const cluster = new Cluster(t);
+  const shown = selfSigned(cluster.folder, 'shown');
+  const first = readFileSync(shown.cert);
+  const master = await cluster.master(['--tls-cert', shown.cert, '--tls-key', shown.key]);
+  const [host = '', port = ''] = cluster.address.split(':');
+  const { authkey } = cluster;
+  const join_ = async (tls: true | { ca: Buffer }) =>
+    (await connect({ host, port: Number(port), authkey, tls })).close();
+  await join_({ ca: first });
+  const next = selfSigned(cluster.folder, 'next');
+  const ca = readFileSync(next.cert);
+  writeFileSync(shown.cert, ca);
+  // Its key is not there yet.
+  await eventually(async () => {
+    await join_({ ca: first });
+    assert.match(master.output, /--tls-key is not the key of .*previous certificate stays in use/);
+  });
+  writeFileSync(shown.key, readFileSync(next.key));
+  await eventually(() => join_({ ca }));
+  await assert.rejects(join_({ ca: first }), /certificate is not valid/);
+  await join_(true);
+});
+
 test('a certificate for another name: the line says whose it should be', { timeout }, async (t) => {
   const cluster = new Cluster(t);
   const { cert, key } = selfSigned(cluster.folder, 'ours');
