@@ -187,7 +187,7 @@ function ownCookie(given: GivenCookie): Cookie {
     name,
     value,
     domain,
-    hostOnly: !subdomains || isIP(domain) !== 0 || getSuffix(domain) === domain,
+    hostOnly: !subdomains || isIP(domain) !== 0 || isSuffix(domain),
     path,
     secure: given.secure === true || /^__(secure|host)-/i.test(name),
     expiresAt: given.expiresAt ?? Number.POSITIVE_INFINITY,
@@ -235,16 +235,16 @@ function copyOf(text: string): string {
 /** Returns undefined for a domain that is not the host's, or that is a public suffix. */
 function domainOf(given: string, host: string): { domain: string; hostOnly: boolean } | undefined {
   if (given === '' || given === host) {
-    const isShared = given !== '' && isIP(host) === 0 && getSuffix(given) !== given;
+    const isShared = given !== '' && isIP(host) === 0 && !isSuffix(given);
     return { domain: host, hostOnly: !isShared };
   }
-  if (!host.endsWith(`.${given}`) || isIP(host) !== 0 || getSuffix(given) === given)
-    return undefined;
+  if (!host.endsWith(`.${given}`) || isIP(host) !== 0 || isSuffix(given)) return undefined;
   return { domain: given, hostOnly: false };
 }
 
-function getSuffix(domain: string): string | null {
-  return getPublicSuffix(domain, { allowPrivateDomains: true });
+/** Is it a public suffix? With the dot of the root at its end, too, as the host may be written. */
+function isSuffix(domain: string): boolean {
+  return getPublicSuffix(domain, { allowPrivateDomains: true }) === domain.replace(/\.$/, '');
 }
 
 function keepsPrefix({ name, secure, hostOnly, path }: Cookie, given: string): boolean {
