@@ -41,6 +41,8 @@ type JobFileOptions = {
   readonly onHeld: () => void;
 };
 
+/** In the folder of the results. */
+export const jobFileName = 'jobs.jsonl';
 const fresh: FileMark = { length: 0, lines: 0, end: 0 };
 const batchBytesMax = 8 << 20;
 const batchMax = 256;
@@ -60,7 +62,7 @@ export class JobFile {
 
   constructor(options: JobFileOptions) {
     this.#options = options;
-    this.path = join(options.folder, 'jobs.jsonl');
+    this.path = join(options.folder, jobFileName);
     const row = options.store.get('meta', jobFileKey);
     this.#record = row === undefined ? { upTo: 0, mark: fresh } : decodeJobFile(row);
   }

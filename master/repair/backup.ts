@@ -13,6 +13,8 @@ import { setImmediate as turn } from 'node:timers/promises';
 import { CommandError, codeOf, messageOf, OrbError } from '../../shared/errors.ts';
 import { imagePath, shardName, thumbnailPath } from '../../shared/images.ts';
 import { namesOf } from '../archive/crawl-archive.ts';
+import { jobFileName } from '../jobs/job-file.ts';
+import { decodeJobFile, jobFileKey } from '../jobs/job-record.ts';
 import { freeBytesOf } from '../machine/disk-room.ts';
 import { fileKeys, fileNames, type Lengths } from '../sinks/files.ts';
 import { type ArchiveMark, parseArchiveRow } from '../store/archive-rows.ts';
@@ -123,8 +125,8 @@ export class Backups {
       // It is there even if no crawl has written anything: a master starts with both folders.
       const out = join(unfinished, 'out');
       await mkdir(out);
-      for (const { crawl, files } of await recordedIn(dirname(path))) {
-        bytes += await this.#copyFiles(crawl, files, join(out, crawl));
+      for (const { folder, files } of await recordedIn(dirname(path))) {
+        bytes += await this.#copyFiles(folder, files, join(out, folder));
       }
       bytes += await this.#copyImages(dirname(path), out);
       await synced(out);
@@ -138,14 +140,14 @@ export class Backups {
   }
 
   /** Files only grow, so that up to their recorded lengths they are what the store says. */
-  async #copyFiles(crawl: string, files: readonly RecordedFile[], target: string): Promise<number> {
+  async #copyFiles(from: string, files: readonly RecordedFile[], target: string): Promise<number> {
     await mkdir(target, { recursive: true });
     let bytes = 0;
     for (const { name, length } of files) {
       const to = join(target, name);
       await mkdir(dirname(to), { recursive: true });
       try {
-        await copyFile(join(this.#options.outFolder, crawl, name), to);
+        await copyFile(join(this.#options.outFolder, from, name), to);
       } catch (error) {
         // One of a crawl that is over, or of an earlier part, may have been moved away.
         if (codeOf(error) !== 'ENOENT') throw error;
@@ -193,15 +195,17 @@ function unfinishedIn(dataFolder: string): string {
   return join(backupsIn(dataFolder), '.unfinished');
 }
 
-type Recorded = { readonly crawl: string; readonly files: readonly RecordedFile[] };
+/** `folder`: from that of the results. */
+type Recorded = { readonly folder: string; readonly files: readonly RecordedFile[] };
 
-/** The crawls of a copy, and their files: those that are written, and earlier parts. */
+/** The files of a copy: those of its crawls that are written, earlier parts, and that of jobs. */
 async function recordedIn(folder: string): Promise<Recorded[]> {
   const copy = await openStoppedStore(folder);
   try {
     const crawls: CrawlRecord[] = [];
     for await (const { value } of rowsOf(copy, 'crawls')) crawls.push(decodeCrawl(value));
     const files = new Map<number, RecordedFile[]>();
+    const jobs: Recorded[] = [];
     const add = (crawl: number, more: readonly RecordedFile[]) => {
       const known = files.get(crawl);
       if (known === undefined) files.set(crawl, [...more]);
@@ -214,13 +218,18 @@ async function recordedIn(folder: string): Promise<Recorded[]> {
       if (part !== undefined) add(part.crawl, part.files);
       const archived = parseArchiveRow(key, value);
       if (archived !== undefined) add(archived.crawl, archivedFiles(archived.mark));
+      if (key.equals(jobFileKey)) {
+        const { length } = decodeJobFile(value).mark;
+        jobs.push({ folder: '.', files: [{ name: jobFileName, length }] });
+      }
     }
-    return crawls.flatMap(({ id, name, removal }) => {
+    const written = crawls.flatMap(({ id, name, removal }) => {
       const known = files.get(id);
       // The files of a removed crawl are gone, or those of a later one of its name.
       const isGone = removal === 'deleting' || removal === 'erasing';
-      return known === undefined || isGone ? [] : [{ crawl: name, files: known }];
+      return known === undefined || isGone ? [] : [{ folder: name, files: known }];
     });
+    return [...written, ...jobs];
   } finally {
     await copy.close();
     await rm(`${storeFile(folder)}-lock`, { force: true });

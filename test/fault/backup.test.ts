@@ -18,6 +18,7 @@ import { generateSite } from '../../selftest/site.ts';
 import { StoreError } from '../../shared/errors.ts';
 import { Cluster } from '../support/cluster.ts';
 import { assertExact } from '../support/exact.ts';
+import { execSlave, jobLines, runJob } from '../support/exec.ts';
 import { assertLeaves, siteFor } from '../support/parts.ts';
 import { SmallDisk } from '../support/small-disk.ts';
 
@@ -49,6 +50,25 @@ test('a backup that was made before the first page begins with both of its folde
   await cluster.master([site.url]);
   await cluster.ask('backup', 'first');
   await assertGoesOn(t, cluster, 'first', [site.url, '--exit-when-done'], site);
+});
+
+test('a backup has the records of jobs, and a master that begins with it goes on there', {
+  timeout,
+}, async (t) => {
+  const cluster = new Cluster(t);
+  await cluster.master([]);
+  await execSlave(cluster, '--allow-exec', '/bin/echo');
+  await runJob(cluster, { program: '/bin/echo', args: ['kept'] });
+  await cluster.ask('backup', 'jobs');
+  const second = copyOf(t, cluster, 'jobs');
+  const master = await second.master([]);
+  await execSlave(second, '--allow-exec', '/bin/echo');
+  await runJob(second, { program: '/bin/echo' });
+  assert.deepEqual(
+    jobLines(second).map(({ job }) => job),
+    [1, 2],
+  );
+  assert.doesNotMatch(master.output, /moved away/);
 });
 
 test('who can ask for backups cannot fill the disk with them', { timeout }, async (t) => {
@@ -161,10 +181,16 @@ async function assertGoesOn(
   args: readonly string[],
   site: Awaited<ReturnType<typeof siteFor>>,
 ): Promise<void> {
-  const second = new Cluster(t);
-  cpSync(join(from.data, 'backups', name, 'data'), second.data, { recursive: true });
-  cpSync(join(from.data, 'backups', name, 'out'), second.out, { recursive: true });
+  const second = copyOf(t, from, name);
   const master = await second.master(args);
   await assertLeaves(master, second.slave());
   assertExact(second, site.truth());
+}
+
+/** The folders of a backup, for a master of their own. */
+function copyOf(t: TestContext, from: Cluster, name: string): Cluster {
+  const second = new Cluster(t);
+  cpSync(join(from.data, 'backups', name, 'data'), second.data, { recursive: true });
+  cpSync(join(from.data, 'backups', name, 'out'), second.out, { recursive: true });
+  return second;
 }
