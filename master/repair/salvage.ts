@@ -1,7 +1,7 @@
 /**
  * Reads a damaged store as far as possible: of each table the rows with a valid checksum. There are
  * two sets of roots, of the last transaction and the one before. The newest whole set is the store
- * of its moment; if none is whole, the newest is read as far as possible.
+ * of its moment; if none is whole, the one that has lost fewer rows is read as far as possible.
  */
 
 import { type Table, tables } from '../store/store.ts';
@@ -42,7 +42,7 @@ export class Salvage {
   readonly #file: StoreFile;
   readonly #metas: readonly Meta[];
   readonly #roots: readonly ReadonlyMap<string, Tree>[];
-  /** The newest whole set of roots; else the newest. */
+  /** The set of roots that has lost the fewest rows; of two that have lost as many, the newer. */
   readonly #best: number;
 
   /** @throws Error of the file system */
@@ -53,9 +53,7 @@ export class Salvage {
       .sort((a, b) => b.transaction - a.transaction)
       .map((meta) => ({ ...meta, end: Math.min(meta.end, this.#pages) || 0 }));
     this.#roots = this.#metas.map((meta) => this.#rootsOf(meta));
-    const isWhole = (_: Meta, index: number) =>
-      tables.every((table) => this.#read(index, table, () => {}).damage.length === 0);
-    this.#best = Math.max(0, this.#metas.findIndex(isWhole));
+    this.#best = this.#leastLost();
   }
 
   /** False: no part of it is a store. */
@@ -81,6 +79,26 @@ export class Salvage {
 
   close(): void {
     this.#file.close();
+  }
+
+  /** One root that is lost, of a table or of all, takes all rows below it: the set before may have
+   *  these, with another page that is damaged. */
+  #leastLost(): number {
+    let best = 0;
+    let least = Number.POSITIVE_INFINITY;
+    for (let index = 0; index < this.#metas.length && least > 0; index++) {
+      const lost = tables.reduce((sum, table) => sum + this.#lostOf(index, table), 0);
+      if (lost >= least) continue;
+      best = index;
+      least = lost;
+    }
+    return best;
+  }
+
+  /** Rows of a table that cannot be read; at least one if anything is damaged. */
+  #lostOf(index: number, table: Table): number {
+    const { rows, of = Number.POSITIVE_INFINITY, damage } = this.#read(index, table, () => {});
+    return damage.length === 0 ? 0 : Math.max(1, of - rows);
   }
 
   get #pages(): number {

@@ -1,0 +1,72 @@
+/** Repair of a store whose newest roots are lost, and whose older ones are not whole either. */
+import assert from 'node:assert/strict';
+import { closeSync, openSync, writeSync } from 'node:fs';
+import { type TestContext, test } from 'node:test';
+import { kinds } from '../../master/frontier/kinds/kinds.ts';
+import { checkStore } from '../../master/repair/check.ts';
+import { current, pageBytes, StoreFile } from '../../master/repair/pages.ts';
+import { repair } from '../../master/repair/repair.ts';
+import { storeFile } from '../../master/store/lmdb.ts';
+import { encodeTask } from '../../master/store/records.ts';
+import { taskKey } from '../../master/store/task-keys.ts';
+import { damagedStore } from '../support/damaged-store.ts';
+
+const host = Buffer.alloc(8, 1);
+const tasksCount = 1_000;
+/** Of a page, at most. */
+const rowsMax = 60;
+
+const urlOf = (task: number) => `http://a.example/page/${task}.html`;
+
+function taskChange(seq: number) {
+  const kind = kinds.page.number;
+  const record = { kind, level: 0, url: urlOf(seq), depth: 0, priority: 0, attempts: 0 };
+  const value = encodeTask({ ...record, notBefore: 0 });
+  return { table: 'tasks', key: taskKey(1, host, 0, seq), value } as const;
+}
+
+/** A store in which one page of tasks is lost, and another page: that of these roots. */
+async function harmedStore(t: TestContext, rootsOf: 'all tables' | 'tasks') {
+  const changes = Array.from({ length: tasksCount }, (_, i) => taskChange(i + 1));
+  const folders = await damagedStore(t, {
+    names: ['http://a.example/'],
+    changes,
+    harmed: Buffer.from(urlOf(500)),
+  });
+  const path = storeFile(folders.storeFolder);
+  const root = newestRoot(path, rootsOf);
+  const file = openSync(path, 'r+');
+  writeSync(file, Buffer.alloc(pageBytes), 0, pageBytes, root * pageBytes);
+  closeSync(file);
+  return folders;
+}
+
+function newestRoot(path: string, of: 'all tables' | 'tasks'): number {
+  const file = new StoreFile(path);
+  const [a, b] = file.metas();
+  assert.ok(a !== undefined && b !== undefined);
+  const meta = current(a, b);
+  const tables = file.tables({ meta, used: new Uint8Array(meta.end), onDamage: assert.fail });
+  const root = of === 'tasks' ? tables.get('tasks')?.root : meta.main.root;
+  file.close();
+  assert.ok(root !== undefined);
+  return root;
+}
+
+test('repair: where the newest roots are lost, one more page costs its own rows alone', async (t) => {
+  const { storeFolder, ...folders } = await harmedStore(t, 'all tables');
+  const lines = await repair(folders);
+  assert.equal(checkStore(storeFile(storeFolder)), undefined);
+  const [, saved, lost] = /^ {2}tasks +([\d,]+) +(\d+)$/m.exec(lines.join('\n')) ?? [];
+  assert.equal(Number(saved?.replaceAll(',', '')) + Number(lost), tasksCount, lines.join('\n'));
+  assert.ok(Number(lost) > 0 && Number(lost) < rowsMax, lines.join('\n'));
+});
+
+test('repair: of two damaged sets of roots the newer one is read', async (t) => {
+  // Both have the same page of tasks.
+  const { storeFolder, ...folders } = await harmedStore(t, 'tasks');
+  const lines = await repair(folders);
+  assert.equal(checkStore(storeFile(storeFolder)), undefined);
+  assert.match(lines.join('\n'), /^ {2}tasks +0 +1,000$/m);
+  assert.match(lines.join('\n'), /^ {2}items +2 +0$/m);
+});
