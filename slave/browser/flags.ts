@@ -42,6 +42,8 @@ const quiet = [
 
 /** Features that are on. */
 const featuresOn = [
+  // Its network ends with the browser, never alone: a page would just lack what it asked for.
+  'NetworkServiceInProcess2',
   ...['CDPScreenshotNewSurface', 'SkipListAccountsWithoutGaiaCookies'],
   // The browser's own name would not be that of the user agent.
   'UACHOverrideBlank',

@@ -135,6 +135,44 @@ describe('browser faults', { skip: noBrowser }, () => {
     for (const group of groups) await groupEnded(group);
   });
 
+  // What starts its pages, and what fetches for them, where that is a process of its own.
+  for (const part of ['--type=zygote', '--utility-sub-type=network']) {
+    test(`browser: kill -9 of ${part} costs no page its content`, { timeout }, async (t) => {
+      const names = Array.from({ length: 6 }, (_, i) => `/p${i}`);
+      let kill = () => {};
+      const pages: Record<string, Answer> = {
+        '/': shell(names.map((name) => `<a href="${name}">x</a>`).join('')),
+        '/end': filled('end'),
+        '/links': (_, response) => {
+          kill();
+          response.end('<a href="/end">x</a>');
+        },
+      };
+      const script = `fetch('/links').then(async (r) => { p.innerHTML = await r.text() })`;
+      for (const name of names) pages[name] = shell(`<p id=p></p><script>${script}</script>`);
+      const site = await new BrowserSite(pages).open(t);
+      const cluster = new Cluster(t);
+      const path = crawlFile(cluster, site, { render: true, attempts: 1 });
+      const master = await cluster.master([path, '--exit-when-done']);
+      const slave = cluster.slave([...browserFlags, '--slots', '1']);
+      kill = () => {
+        const [browser = 0] = browsersOf(slave);
+        assert.ok(browser > 0);
+        killParts(browser, part);
+        kill = () => {};
+      };
+      assert.equal((await master.exited).code, 0, master.output);
+      const lines = cluster.fetched('c');
+      assert.deepEqual(
+        lines.map(({ url, error }) => [new URL(url).pathname, error]).sort(),
+        ['/', '/end', ...names].sort().map((name) => [name, undefined]),
+      );
+      // Each of them has its link.
+      const counts = lines.filter(({ url }) => /[/]p\d$/.test(url)).map(({ links }) => links);
+      assert.deepEqual(counts, Array(names.length).fill(1));
+    });
+  }
+
   test('browser: a full disk holds the pages whose pictures are to be saved', {
     timeout,
   }, async (t) => {
