@@ -137,7 +137,7 @@ export class Browsers {
       if (end !== undefined) return end;
       ({ why } = chromium);
     }
-    return { kind: 'failed', why: `${why} under the page, twice` };
+    return { kind: 'failed', why: `${why} (twice under the page)` };
   }
 
   /** The one that serves. @throws Error none can be started */

@@ -120,6 +120,15 @@ export class Chromium {
     await this.#cleared;
   }
 
+  /** It starts no more pages. Those that are open may end. */
+  giveUp(): void {
+    if (this.#state !== 'serving') return;
+    this.#retire();
+    this.#why = 'the browser starts no more pages';
+    this.#onEnd(this.#why);
+    if (this.#open === 0) void this.end();
+  }
+
   #retire(): void {
     if (this.#state === 'serving') this.#state = 'retired';
   }

@@ -67,7 +67,10 @@ const textMsMax = 2_500;
 const lastMs = 200;
 const pictureMsMax = 10_000;
 
-/** Renders a page. Undefined: the browser ended under it. */
+/** The page ended before its document came: its scripts are not to blame. */
+class UnstartedError extends Error {}
+
+/** Renders a page. Undefined: the browser ended under it, or did not start it. */
 export async function renderPage(
   chromium: Chromium,
   task: RenderTask,
@@ -75,8 +78,12 @@ export async function renderPage(
 ): Promise<RenderEnd | undefined> {
   try {
     return await new OnePage(task, shared).render(chromium);
-  } catch {
+  } catch (error) {
     if (task.signal.aborted) return { kind: 'given-back' };
+    if (error instanceof UnstartedError) {
+      chromium.giveUp();
+      return undefined;
+    }
     // It does so a little later than what it was asked for fails.
     await awakeSleep(50);
     return chromium.isEnded ? undefined : { kind: 'failed', why: 'the page broke its browser tab' };
@@ -141,7 +148,10 @@ class OnePage {
       const why = `the page did not answer in the browser within ${seconds} s`;
       timer = new AwakeTimer(() => resolve({ kind: 'failed', why }), this.#endsAt - awakeMs());
     });
-    const broken = tab.broken.then((why): RenderEnd => ({ kind: 'failed', why }));
+    const broken = tab.broken.then((why): RenderEnd => {
+      if (!tab.hasDocument) throw new UnstartedError();
+      return { kind: 'failed', why };
+    });
     const aborted = new Promise<RenderEnd>((resolve) => {
       const { signal } = this.#ending;
       signal.addEventListener('abort', () => resolve({ kind: 'given-back' }), { once: true });

@@ -79,6 +79,11 @@ export class Tab {
     return this.#frame;
   }
 
+  /** Its document has come to it: from now on its scripts may be what breaks it. */
+  get hasDocument(): boolean {
+    return this.#hasDocument;
+  }
+
   /** True: nobody needs it any more. */
   get isClosed(): boolean {
     return this.#isClosed;

@@ -6,7 +6,7 @@ import { readFileSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { browserFlags, browsersOf, groupEnded, noBrowser } from '../support/browser.ts';
+import { browserFlags, browsersOf, groupEnded, killParts, noBrowser } from '../support/browser.ts';
 import { type Answer, BrowserSite, crawlFile } from '../support/browser-site.ts';
 import { Cluster } from '../support/cluster.ts';
 import { SmallDisk } from '../support/small-disk.ts';
@@ -135,8 +135,8 @@ describe('browser faults', { skip: noBrowser }, () => {
     for (const group of groups) await groupEnded(group);
   });
 
-  // What starts its pages, and what fetches for them, where that is a process of its own.
-  for (const part of ['--type=zygote', '--utility-sub-type=network']) {
+  // What starts its pages.
+  for (const part of ['--type=zygote']) {
     test(`browser: kill -9 of ${part} costs no page its content`, { timeout }, async (t) => {
       const names = Array.from({ length: 6 }, (_, i) => `/p${i}`);
       let kill = () => {};

@@ -32,6 +32,20 @@ export function browsersOf({ pid }: { readonly pid: number }): number[] {
     .map(Number);
 }
 
+/** Ends at once the processes of that group whose command line has this text. */
+export function killParts(group: number, text: string): void {
+  for (const name of readdirSync('/proc').filter((one) => /^\d+$/.test(one))) {
+    try {
+      const stat = readFileSync(`/proc/${name}/stat`, 'latin1');
+      if (Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[2]) !== group) continue;
+      if (!readFileSync(`/proc/${name}/cmdline`, 'latin1').includes(text)) continue;
+      process.kill(Number(name), 'SIGKILL');
+    } catch {
+      // It has ended.
+    }
+  }
+}
+
 /** Resolves when no process of that group is left. */
 export async function groupEnded(group: number): Promise<void> {
   for (let i = 0; i < 300; i++) {
