@@ -139,7 +139,7 @@ export class CookieJar {
   /** Takes a Set-Cookie header of an answer from `url`; a cookie that breaks a rule is ignored. */
   take(header: string, url: URL, now: number): void {
     const cookie = parse(header, url, now);
-    if (cookie === undefined) return;
+    if (cookie === undefined || this.#coversSecure(cookie, url, now)) return;
     this.#replace(cookie);
     const { domain, name, path } = cookie;
     const key = `${name} ${path}`;
@@ -155,6 +155,22 @@ export class CookieJar {
     this.#domains.set(domain, cookies);
     if (cookies.size > perDomainMax) this.#delete(domain, cookies.keys().next().value ?? '');
     while (this.#domains.size > domainsMax || this.#chars > this.#totalCharsMax) this.#dropOldest();
+  }
+
+  /** Would it, of an answer without TLS, be sent in place of a Secure one, or beside it? The server
+   *  did not see that one, or is another. Source: rfc6265bis, 5.7, step 16. */
+  #coversSecure({ name, path, secure }: Cookie, url: URL, now: number): boolean {
+    if (secure || isSecure(url)) return false;
+    const isCovered = (one: Cookie): boolean =>
+      one.secure && one.name === name && one.expiresAt > now && isBelow(path, one.path);
+    for (let domain = url.hostname; domain !== ''; domain = parentOf(domain)) {
+      const given = (this.#given.get(domain) ?? []).filter(
+        (one) => !this.#replaced.has(keyOf(one)),
+      );
+      if ([...(this.#domains.get(domain)?.values() ?? []), ...given].some(isCovered)) return true;
+      if (isIP(domain) !== 0 || domain.startsWith('[')) break;
+    }
+    return false;
   }
 
   #dropOldest(): void {
@@ -208,8 +224,7 @@ function parse(header: string, url: URL, now: number): Cookie | undefined {
     attributes.set(key.trim().toLowerCase(), text.trim());
   }
   const secure = attributes.has('secure');
-  // As in browsers, a loopback host counts as secure.
-  if (secure && url.protocol !== 'https:' && !isLoopback(url.hostname)) return undefined;
+  if (secure && !isSecure(url)) return undefined;
   const given = (attributes.get('domain') ?? '').replace(/^\./, '').toLowerCase();
   const domain = domainOf(given, url.hostname);
   if (domain === undefined) return undefined;
@@ -264,8 +279,16 @@ function expiryOf(attributes: ReadonlyMap<string, string>, now: number): number 
 
 function fits({ domain, hostOnly, path, secure }: Cookie, url: URL): boolean {
   if (hostOnly && domain !== url.hostname) return false;
-  if (secure && url.protocol !== 'https:' && !isLoopback(url.hostname)) return false;
-  const { pathname } = url;
+  return (!secure || isSecure(url)) && isBelow(url.pathname, path);
+}
+
+/** As in browsers, a loopback host counts as secure. */
+function isSecure({ protocol, hostname }: URL): boolean {
+  return protocol === 'https:' || isLoopback(hostname);
+}
+
+/** Source: RFC 6265, 5.1.4. */
+function isBelow(pathname: string, path: string): boolean {
   if (!pathname.startsWith(path)) return false;
   return path.endsWith('/') || pathname.length === path.length || pathname[path.length] === '/';
 }

@@ -95,6 +95,42 @@ test('cookies: expire, are replaced, and stand in the order of their paths', () 
   assert.equal(sent(['a=1; Path=/', 'b=1; Path=/a', 'c=1; Path=/'], here), 'b=1; a=1; c=1');
 });
 
+test('cookies: an answer without TLS takes the place of no Secure one', () => {
+  const secure = 'id=1; Path=/; Secure; Domain=shop.example';
+  const later = (cookie: string, from: string, to: string) => {
+    const jar = new CookieJar();
+    jar.take(secure, new URL('https://www.shop.example/'), 0);
+    jar.take(cookie, new URL(from), 0);
+    return jar.header(new URL(to), 0);
+  };
+  const plain = 'http://www.shop.example/a/b';
+  const there = 'https://www.shop.example/a/b';
+  for (const cookie of [
+    'id=2; Path=/; Domain=shop.example',
+    'id=2; Path=/',
+    'id=2',
+    'id=; Path=/; Max-Age=0; Domain=shop.example',
+  ])
+    assert.equal(later(cookie, plain, there), 'id=1', cookie);
+  // The others are as ever.
+  assert.equal(later('x=2; Path=/', plain, there), 'x=2; id=1');
+  assert.equal(later('id=2; Path=/; Domain=shop.example', there, there), 'id=2');
+  const jar = new CookieJar();
+  jar.take('id=1; Path=/a/b; Secure', new URL(there), 0);
+  jar.take('id=2; Path=/', new URL(plain), 0);
+  assert.equal(jar.header(new URL(there), 0), 'id=1; id=2');
+});
+
+test('cookies: a Secure one of the operator is not replaced without TLS', () => {
+  const given = { name: 'id', value: '1', domain: 'shop.example', subdomains: true, secure: true };
+  const jar = new CookieJar(undefined, [given]);
+  jar.take('id=2; Path=/; Domain=shop.example', new URL('http://www.shop.example/'), 0);
+  jar.take('id=3; Path=/', new URL('http://www.shop.example/'), 0);
+  assert.equal(jar.header(new URL(here), 0), 'id=1');
+  jar.take('id=4; Path=/; Domain=shop.example', new URL('https://www.shop.example/'), 0);
+  assert.equal(jar.header(new URL(here), 0), 'id=4');
+});
+
 test('cookies: a header has at most 8 KB, the own cookies of a host first', () => {
   const jar = new CookieJar();
   const ads = new URL('https://ads.shop.example/');
