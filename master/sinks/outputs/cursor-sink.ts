@@ -5,7 +5,7 @@
  *
  *     the database is ahead    the master died before its own record: what it has is left out
  *     it is behind             it was set back, or is another one: the crawl is held
- *     ahead of all records     the master was set back: the crawl is held
+ *     ahead of all records     the master was set back: the crawl is held (`KnownRecords`)
  */
 import { basename, dirname, join } from 'node:path';
 import type { NamedOutput } from '../../../shared/outputs.ts';
@@ -70,6 +70,7 @@ export function cursorKind<S extends CursorSession>(
   target: CursorTarget<S>,
 ): SinkKind {
   const patience = new Patience();
+  const records = new KnownRecords();
   const markOf = (mark: unknown) => mark as CursorMark | undefined;
   const rejectsOf = (crawl: string) =>
     join(
@@ -83,7 +84,8 @@ export function cursorKind<S extends CursorSession>(
     },
     async open(crawl, mark) {
       const path = rejectsOf(crawl.name);
-      return await CursorSink.open({ crawl, output, target, path, patience }, markOf(mark));
+      const all = { crawl, output, target, path, patience, records };
+      return await CursorSink.open(all, markOf(mark));
     },
     async beginAnew(crawl, mark) {
       const before = markOf(mark);
@@ -114,6 +116,30 @@ export function cursorKind<S extends CursorSession>(
   };
 }
 
+/**
+ * The records that a database can have of a crawl. Until this master has been connected to it, that
+ * is those from before its first try: if it had been set back, the crawl would go on while the
+ * database is away, and give the numbers that the database has to other records.
+ */
+class KnownRecords {
+  #beforeFirst: number | undefined;
+  #isConnected = false;
+
+  /** To be called before each connection. */
+  look({ lastRecord }: SinkCrawl): void {
+    this.#beforeFirst ??= lastRecord;
+  }
+
+  connected(): void {
+    this.#isConnected = true;
+  }
+
+  /** Number of the last one; undefined: not known. */
+  last({ lastRecord }: SinkCrawl): number | undefined {
+    return this.#isConnected ? lastRecord : this.#beforeFirst;
+  }
+}
+
 function cursorName({ uid }: SinkCrawl, { name }: NamedOutput): CursorName {
   return { crawl: Buffer.from(uid).toString('hex'), sink: name };
 }
@@ -125,6 +151,7 @@ type SinkTarget<S> = {
   /** Of the rejected rows. */
   readonly path: string;
   readonly patience: Patience;
+  readonly records: KnownRecords;
 };
 
 class CursorSink<S extends CursorSession> implements Sink {
@@ -222,7 +249,8 @@ class CursorSink<S extends CursorSession> implements Sink {
 
   /** @throws HeldError the database was set back · UnavailableError */
   async #connect(): Promise<{ session: S; isAhead: boolean }> {
-    const { crawl, output, target, patience } = this.#target;
+    const { crawl, output, target, patience, records } = this.#target;
+    records.look(crawl);
     const written = this.#mark?.seq;
     const session = await target.connect(crawl.name, written === undefined, patience);
     try {
@@ -235,14 +263,15 @@ class CursorSink<S extends CursorSession> implements Sink {
             `the rows in between: resume ${crawl.name} --new-files`,
         );
       }
-      const { lastRecord } = crawl;
+      const lastRecord = records.last(crawl);
       if (lastRecord !== undefined && (seq ?? 0) > lastRecord) {
         throw new HeldError(
-          `its cursor in ${target.cursorPlace} is ${seq}, but this crawl has ${lastRecord} ` +
+          `its cursor in ${target.cursorPlace} is ${seq}, but this crawl had ${lastRecord} ` +
             "records: the master's data folder was set back; write to another table or database, " +
             `or give the output up: sinks ${crawl.name} --drop ${output.name}`,
         );
       }
+      records.connected();
       this.#session = session;
       this.#seq = seq;
       return { session, isAhead: (seq ?? 0) > (written ?? 0) };
