@@ -1,6 +1,7 @@
 /** `node master.js`: serves, sends a request to a running master, or runs the selftest. */
 import { outputTaken, runMain } from '../shared/cli.ts';
 import { ConfigError, exitCodes } from '../shared/errors.ts';
+import { onHangUp } from '../shared/hang-up.ts';
 import { streamLeaveMs } from '../shared/record-stream.ts';
 import { onSuspend } from '../shared/suspension.ts';
 import { variableWarnings } from '../shared/variables.ts';
@@ -115,6 +116,7 @@ void runMain('master', async () => {
       stop();
     });
   }
+  onHangUp(stop);
   const master = await starting;
   serving = master;
   // Work that nothing awaits can fail, too: a timer that reads the store from a failed disk.

@@ -1,6 +1,7 @@
 /** `node slave.js`: works for a master until it is stopped. */
 import { fileURLToPath } from 'node:url';
 import { runMain } from '../shared/cli.ts';
+import { onHangUp } from '../shared/hang-up.ts';
 import { makeLog } from '../shared/log.ts';
 import { trialArgument } from '../shared/rule-results.ts';
 import { onSuspend } from '../shared/suspension.ts';
@@ -45,6 +46,7 @@ void runMain('slave', async () => {
       void worker.drain();
     });
   }
+  onHangUp(() => void worker.drain());
   onSuspend({ before: () => {}, after: (stoppedMs) => worker.resumed(stoppedMs) });
   // The supervisor of --processes is gone.
   process.on('disconnect', () => void worker.drain());

@@ -1,6 +1,7 @@
 /** `--processes n`: n workers in separate processes, each with its own connection. One that dies is
  *  restarted; one that exits because the operator must act ends them all. */
 import { exitCodes } from '../shared/errors.ts';
+import { onHangUp } from '../shared/hang-up.ts';
 import { SlaveProcesses } from '../shared/slave-processes.ts';
 import { onSuspend } from '../shared/suspension.ts';
 import type { SlaveOptions } from './options.ts';
@@ -38,6 +39,7 @@ export function supervise(program: string, options: SlaveOptions): Promise<numbe
       if (slaves.count === 0) resolve(worst);
     };
     for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => stop(signal));
+    onHangUp(() => stop('SIGTERM'));
     onSuspend({
       before: () => slaves.signal('SIGTSTP'),
       after: () => slaves.signal('SIGCONT'),

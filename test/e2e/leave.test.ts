@@ -182,6 +182,17 @@ test('drain: a second signal ends a master at once, nothing is lost', { timeout 
   assertExact(cluster, site.truth());
 });
 
+test('drain: without a terminal SIGHUP ends no program: nohup', { timeout }, async (t) => {
+  const site = await siteFor(t, flatSite(20), { delayMs: 100 });
+  const cluster = new Cluster(t);
+  const master = await cluster.master([site.url, '--exit-when-done']);
+  const slaves = [cluster.slave(), cluster.slave(['--processes', '2'])];
+  await site.requested(6);
+  for (const program of [master, ...slaves]) program.signal('SIGHUP');
+  await assertLeaves(master, ...slaves);
+  assertExact(cluster, site.truth());
+});
+
 test('slave: --processes 2 works as two, drains, and leaves with 0', { timeout }, async (t) => {
   const site = await siteFor(t, generateSite(32, 150), { delayMs: 10 });
   const cluster = new Cluster(t);

@@ -144,3 +144,16 @@ test('terminal: slaves of --processes stop and go on with Ctrl-Z, too', {
   assert.deepEqual(await master.exited, { code: 0, signal: null });
   assert.equal(cluster.pages().length, 21);
 });
+
+test('terminal: when it is closed a master ends in order', { timeout, skip }, async (t) => {
+  const cluster = new Cluster(t);
+  const where = { cwd: cluster.folder, rows: 30, columns: 100 };
+  const terminal = new Terminal([join(root, 'master.js'), '--listen', '127.0.0.1:0'], where);
+  const { program } = terminal;
+  t.after(() => program.kill());
+  await program.said(/waiting for slaves|no crawl running/);
+  const pid = await terminal.pid();
+  // The shell sends it, and the kernel.
+  for (let times = 0; times < 2; times++) process.kill(pid, 'SIGHUP');
+  assert.deepEqual(await program.exited, { code: 0, signal: null }, program.output);
+});
