@@ -232,6 +232,10 @@ export class RuleProcess {
     if (child === this.#spare?.child) this.#spare = undefined;
     if (child !== this.#child) return;
     this.#end();
+    this.#startSoon();
+  }
+
+  #startSoon(): void {
     this.#state = 'starting';
     this.#startTimer = new AwakeTimer(() => this.#start(), lackRestMs);
   }
@@ -334,7 +338,16 @@ export class RuleProcess {
       } else if (job !== undefined) job.wasLost = true;
     } else if (before === 'starting' && ++this.#failedStarts >= startsMax) {
       this.#failedStarts = 0;
-      this.#jobs.shift()?.settle(undefined, `the child for rules does not start: ${why}`);
+      const reason = `the child for rules does not start: ${why}`;
+      const { lacks } = this.#options;
+      if (lacks !== undefined) {
+        // It had no thread, or no memory. It has heard of no page, so none is at fault.
+        this.#why = '';
+        lacks.told(reason);
+        this.#startSoon();
+        return;
+      }
+      this.#jobs.shift()?.settle(undefined, reason);
     }
     this.#why = '';
     // A page that cost its child is often followed by the next one of its kind.

@@ -77,3 +77,22 @@ test('no memory: a browser that does not start leaves nothing', async (t) => {
   assert.deepEqual(readdirSync(folder), []);
   assert.equal(process.listenerCount('exit'), listeners);
 });
+
+test('no memory: pages wait for a child that ends before it has heard of them', async (t) => {
+  const { execPath } = process;
+  t.after(() => {
+    process.execPath = execPath;
+  });
+  const said: string[] = [];
+  const warn = (text: string) => {
+    said.push(text);
+    process.execPath = execPath;
+  };
+  const rules = new RuleProcess({ lacks: new Lacks({ warn } as unknown as Logger) });
+  t.after(() => rules.close());
+  process.execPath = '/bin/false';
+  assert.equal(await rules.learn({ r: { fields: { title: { css: 'title' } } } }), 1);
+  assert.deepEqual(said, [
+    'some pages wait: the child for rules does not start: the child ended (1)',
+  ]);
+});
