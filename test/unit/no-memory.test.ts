@@ -93,6 +93,6 @@ test('no memory: pages wait for a child that ends before it has heard of them', 
   process.execPath = '/bin/false';
   assert.equal(await rules.learn({ r: { fields: { title: { css: 'title' } } } }), 1);
   assert.deepEqual(said, [
-    'some pages wait: the child for rules does not start: the child ended (1)',
+    'some pages wait: the child for rules does not start: its process ended (exit code 1)',
   ]);
 });
