@@ -15,6 +15,9 @@ export function refuseFullDisk({ dataFolder, outFolder, diskReserveBytes }: Serv
   );
 }
 
+/** Crawls of which the reason is said. */
+const heldMax = 3;
+
 type HeldCrawl = { readonly name: string; readonly held: string | undefined };
 
 /** Only these held crawls are left of a master that should exit when all crawls are done. */
@@ -28,7 +31,6 @@ export function heldError(crawls: readonly HeldCrawl[]): ConfigError {
       'without --exit-when-done and run `resume CRAWL --new-files` or `cancel CRAWL`',
   );
 }
-const heldMax = 3;
 
 /** Every slave of `--slaves` has died too often, or cannot start. */
 export function noSlaveError(): ConfigError {

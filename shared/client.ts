@@ -23,6 +23,7 @@ import { type Agreement, ClientHandshake, roleProof, sameBytes } from './handsha
 import { limits, type Push, protocolVersion } from './protocol.ts';
 import type { Replies } from './replies.ts';
 import type { Said, Verb } from './requests.ts';
+import { addressMsOf } from './resolver.ts';
 import { SharedQueue } from './shared-queue.ts';
 import { isLoopback } from './url.ts';
 
@@ -48,11 +49,6 @@ export type ConnectOptions = {
 
 type Body<V extends Verb> = Omit<Said[V], 'verb' | 'id'>;
 type Waiter = { resolve: (reply: never) => void; reject: (error: OrbError) => void };
-
-/** Of a name with several addresses each but the last is given up after a quarter of the time, or
- *  after this, which is Node's default: it would never reach a distant master that has an IPv6
- *  address from a machine without IPv6. */
-const addressMsMin = 250;
 
 /** Connects and proves the authkey both ways.
  *  @throws AuthError wrong authkey · ConnectionError unreachable · ProtocolError not a master,
@@ -80,8 +76,8 @@ export class MasterClient {
     this.#authkey = Buffer.from(options.authkey);
     const where = `${options.host}:${options.port}`;
     const { host, port, timeoutMs = 10_000 } = options;
-    const addressMs = Math.max(addressMsMin, Math.round(timeoutMs / 4));
-    const socket = createConnection({ host, port, autoSelectFamilyAttemptTimeout: addressMs });
+    const autoSelectFamilyAttemptTimeout = addressMsOf(timeoutMs);
+    const socket = createConnection({ host, port, autoSelectFamilyAttemptTimeout });
     const deadline = setTimeout(() => {
       this.#connection.close(new ConnectionError(`no answer from ${where}`));
     }, timeoutMs);

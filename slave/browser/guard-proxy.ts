@@ -16,7 +16,7 @@ import { connect, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { AddressPolicy } from '../../shared/address.ts';
 import { AwakeTimer } from '../../shared/awake.ts';
-import type { AddressCache } from '../../shared/resolver.ts';
+import { type AddressCache, addressMsOf } from '../../shared/resolver.ts';
 import { BlockedError, checkUrl, guardedLookup } from '../fetch/guard.ts';
 
 type GuardProxyOptions = {
@@ -108,11 +108,10 @@ export class GuardProxy {
     return policy;
   }
 
-  /** Node's default for an address of several, 250 ms, would be too short for distant hosts. */
   #wayBy(policy: AddressPolicy) {
     const { addresses, connectMs } = this.#options;
     const lookup = guardedLookup(addresses, policy);
-    return { lookup, autoSelectFamilyAttemptTimeout: Math.max(250, Math.round(connectMs / 4)) };
+    return { lookup, autoSelectFamilyAttemptTimeout: addressMsOf(connectMs) };
   }
 
   #forward(request: IncomingMessage, response: ServerResponse): void {

@@ -89,12 +89,11 @@ export class CookieJar {
     const host = url.hostname;
     const found: Cookie[] = own;
     const isAlone = this.#refusers.has(host);
-    for (let domain = host; domain !== ''; domain = parentOf(domain)) {
+    for (const domain of domainsOf(host)) {
       for (const [key, cookie] of this.#domains.get(domain) ?? []) {
         if (cookie.expiresAt <= now) this.#delete(domain, key);
         else if (fits(cookie, url) && (!isAlone || cookie.setBy === host)) found.push(cookie);
       }
-      if (isIP(host) !== 0 || host.startsWith('[')) break;
     }
     // Longer paths first; the sort is stable, so older ones before newer ones.
     found.sort((a, b) => b.path.length - a.path.length);
@@ -108,10 +107,7 @@ export class CookieJar {
     if (this.#ofSeeds.length === 0 && this.#given.size === 0) return [];
     const host = url.hostname;
     const found = isSeedHost ? this.#ofSeeds.map((cookie) => ({ ...cookie, domain: host })) : [];
-    for (let domain = host; this.#given.size > 0 && domain !== ''; domain = parentOf(domain)) {
-      found.push(...(this.#given.get(domain) ?? []));
-      if (isIP(host) !== 0 || host.startsWith('[')) break;
-    }
+    for (const domain of domainsOf(host)) found.push(...(this.#given.get(domain) ?? []));
     return found
       .filter((one) => one.expiresAt > now && fits(one, url) && !this.#replaced.has(keyOf(one)))
       .map((one) => ({ ...one, setBy: host }));
@@ -163,12 +159,11 @@ export class CookieJar {
     if (secure || isSecure(url)) return false;
     const isCovered = (one: Cookie): boolean =>
       one.secure && one.name === name && one.expiresAt > now && isBelow(path, one.path);
-    for (let domain = url.hostname; domain !== ''; domain = parentOf(domain)) {
+    for (const domain of domainsOf(url.hostname)) {
       const given = (this.#given.get(domain) ?? []).filter(
         (one) => !this.#replaced.has(keyOf(one)),
       );
       if ([...(this.#domains.get(domain)?.values() ?? []), ...given].some(isCovered)) return true;
-      if (isIP(domain) !== 0 || domain.startsWith('[')) break;
     }
     return false;
   }
@@ -314,6 +309,13 @@ function withinLimit(cookies: Cookie[], host: string): Cookie[] {
 function defaultPath(pathname: string): string {
   const end = pathname.lastIndexOf('/');
   return end <= 0 ? '/' : pathname.slice(0, end);
+}
+
+/** A host and the domains above it; an address has none. */
+function* domainsOf(host: string): Generator<string> {
+  yield host;
+  if (isIP(host) !== 0 || host.startsWith('[')) return;
+  for (let domain = parentOf(host); domain !== ''; domain = parentOf(domain)) yield domain;
 }
 
 function parentOf(domain: string): string {
