@@ -2,9 +2,10 @@
 import assert from 'node:assert/strict';
 import dns from 'node:dns';
 import { once } from 'node:events';
-import { createServer, type Socket } from 'node:net';
+import { connect as connectTo, createServer, type Socket } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import { createSecureContext, createServer as createTlsServer, TLSSocket } from 'node:tls';
+import { driver } from '../../master/sinks/outputs/context.ts';
 import { connect } from '../../shared/client.ts';
 import { ConnectionError } from '../../shared/errors.ts';
 import { makeConnector } from '../../slave/fetch/connector.ts';
@@ -120,4 +121,23 @@ test('any address: that no master answers is said of the first address', async (
     assert.equal(error.message, `connect ECONNREFUSED 127.0.0.3:${port}`);
     return true;
   });
+});
+
+test('any address: nor does the driver of a database give up a far one', async (t) => {
+  const { port } = await farPort(t, '127.0.0.2', 600);
+  await driver('a-driver', '1', async () => ({}));
+  const socket = connectTo({
+    host: 'db.example',
+    port,
+    lookup: (_, __, callback) => {
+      const addresses = ['127.0.0.2', '127.0.0.3'];
+      callback(
+        null,
+        addresses.map((address) => ({ address, family: 4 })),
+      );
+    },
+  });
+  await once(socket, 'connect');
+  assert.equal(socket.remoteAddress, '127.0.0.2');
+  socket.destroy();
 });

@@ -1,6 +1,7 @@
 /** What outputs share: where they are, the secrets of their targets, drivers, words of errors. */
 import { join } from 'node:path';
 import { ConfigError, codeOf, messageOf } from '../../../shared/errors.ts';
+import { waitForFarAddresses } from '../../../shared/far-addresses.ts';
 import { type NamedOutput, variable } from '../../../shared/outputs.ts';
 import { HeldError, UnavailableError } from '../sink.ts';
 
@@ -34,6 +35,7 @@ export function urlOf({ env }: OutputContext, { target }: NamedOutput): string {
 /** Loads a driver that stands beside master.js, or above it.
  *  @throws HeldError it is not installed */
 export async function driver<T>(name: string, version: string, load: () => Promise<T>): Promise<T> {
+  waitForFarAddresses();
   try {
     return await load();
   } catch (error) {
