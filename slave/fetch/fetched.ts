@@ -3,7 +3,7 @@
  * the interpretation of most kinds, except for the body.
  */
 import type { FetchErrorBody, Result } from '../../shared/requests.ts';
-import { fieldOf, type Headers } from './content.ts';
+import type { Headers } from './content.ts';
 import {
   type FailedOutcome,
   type Failure,
@@ -73,7 +73,7 @@ function answerOutcome({ result, headers }: Answered): FetchOutcome {
   const { status } = result;
   const error = status >= 300 ? statusError(status) : undefined;
   if (error === undefined || !isTemporary(status)) return definite(result, error);
-  const waitMs = retryAfterMs(fieldOf(headers, 'retry-after'), Date.now());
+  const waitMs = retryAfterMs(headers, Date.now());
   return waitMs === undefined ? { ok: false, error } : { ok: false, error, retryAfterMs: waitMs };
 }
 

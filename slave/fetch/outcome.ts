@@ -8,7 +8,7 @@ import type { FetchErrorKind } from '../../shared/protocol.ts';
 import type { FetchErrorBody, Image, Result } from '../../shared/requests.ts';
 import { LookupError } from '../../shared/resolver.ts';
 import { lackOf } from '../lack.ts';
-import { CodingError } from './content.ts';
+import { CodingError, fieldOf, type Headers } from './content.ts';
 import { BlockedError } from './guard.ts';
 import { ProxyError } from './proxy-error.ts';
 import { MalformedError } from './response-head.ts';
@@ -43,14 +43,23 @@ export function statusError(status: number): FetchErrorBody {
   return { kind: 'status', message: `${status} ${STATUS_CODES[status] ?? ''}`.trim() };
 }
 
-/** Retry-After in ms from `now` (epoch ms), at most a day. Source: RFC 9110, 10.2.3. */
-export function retryAfterMs(header: string | undefined, now: number): number | undefined {
-  const text = header?.trim() ?? '';
+/** Retry-After in ms, at most a day. A date counts from the answer's own Date, since the clocks of its
+ *  server and of this machine (`now`, epoch ms) may differ. Source: RFC 9110, 10.2.3 and 6.6.1. */
+export function retryAfterMs(headers: Headers, now: number): number | undefined {
+  const text = fieldOf(headers, 'retry-after')?.trim() ?? '';
   if (/^[0-9]+$/.test(text)) return Math.min(Number(text) * 1000, retryAfterMsMax);
+  const until = dateMs(text);
+  if (until === undefined) return undefined;
+  const sent = dateMs(fieldOf(headers, 'date')?.trim() ?? '') ?? now;
+  return Math.min(Math.max(until - sent, 0), retryAfterMsMax);
+}
+
+/** An HTTP date in epoch ms. Source: RFC 9110, 5.6.7: the form without a zone is in GMT, too. */
+function dateMs(text: string): number | undefined {
   // Date.parse accepts many texts as dates; a real date header has letters.
-  const date = /^[A-Za-z]{3}/.test(text) ? Date.parse(text) : Number.NaN;
-  if (Number.isNaN(date)) return undefined;
-  return Math.min(Math.max(date - now, 0), retryAfterMsMax);
+  if (!/^[A-Za-z]{3}/.test(text)) return undefined;
+  const ms = Date.parse(/(?:[A-Z]|[+-]\d{4})$/i.test(text) ? text : `${text} GMT`);
+  return Number.isNaN(ms) ? undefined : ms;
 }
 
 /** Messages of look-up errors, by code; all other codes are of kind `dns`, too. */

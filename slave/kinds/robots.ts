@@ -3,7 +3,7 @@
  * to other hosts. Source: PROTOCOL.md [T-17]; RFC 9309, 2.3.1 and 2.5.
  */
 import { isPageStatus, limits } from '../../shared/protocol.ts';
-import { fieldOf, fieldsOf, type Headers } from '../fetch/content.ts';
+import { fieldsOf, type Headers } from '../fetch/content.ts';
 import type { BodyReader } from '../fetch/fetch-plan.ts';
 import { type Fetched, failedOutcome } from '../fetch/fetched.ts';
 import { type FailedOutcome, retryAfterMs } from '../fetch/outcome.ts';
@@ -69,7 +69,7 @@ function fileOf(
   body: Uint8Array,
 ): RobotsFile {
   const cacheControl = fieldsOf(headers, 'cache-control').join(', ').slice(0, cacheControlChars);
-  const waitMs = retryAfterMs(fieldOf(headers, 'retry-after'), Date.now());
+  const waitMs = retryAfterMs(headers, Date.now());
   return {
     ok: true,
     status: result.status,

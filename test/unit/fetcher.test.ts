@@ -406,8 +406,8 @@ test('fetch: temporary statuses fail, with the Retry-After of the server', async
     const { error, retryAfterMs } = failure(await get('/status'));
     assert.deepEqual([error.kind, retryAfterMs], ['status', undefined]);
   }
-  const retry = async (value: string) => {
-    send('/status', 503, { 'retry-after': value });
+  const retry = async (value: string, more: Record<string, string> = {}) => {
+    send('/status', 503, { 'retry-after': value, ...more });
     return failure(await get('/status')).retryAfterMs;
   };
   assert.equal(await retry('7'), 7000);
@@ -417,6 +417,12 @@ test('fetch: temporary statuses fail, with the Retry-After of the server', async
   assert.equal(await retry('Thu, 01 Jan 1970 00:00:00 GMT'), 0);
   const inMinute = (await retry(new Date(Date.now() + 60_000).toUTCString())) ?? 0;
   assert.ok(inMinute > 55_000 && inMinute <= 60_000);
+  // The clock of the server counts, and a date without a zone is in GMT.
+  const date = 'Sun, 06 Nov 1994 08:49:37 GMT';
+  assert.equal(await retry('Sun, 06 Nov 1994 08:51:37 GMT', { date }), 120_000);
+  assert.equal(await retry('Sun Nov  6 08:51:37 1994', { date }), 120_000);
+  assert.equal(await retry('Sunday, 06-Nov-94 08:51:37 GMT', { date }), 120_000);
+  assert.equal(await retry('Sun, 06 Nov 1994 08:00:00 GMT', { date }), 0);
 });
 
 test('fetch: what is no HTML is recorded and not parsed', async () => {
