@@ -43,8 +43,8 @@ export function statusError(status: number): FetchErrorBody {
   return { kind: 'status', message: `${status} ${STATUS_CODES[status] ?? ''}`.trim() };
 }
 
-/** Retry-After in ms, at most a day. A date counts from the answer's own Date, since the clocks of its
- *  server and of this machine (`now`, epoch ms) may differ. Source: RFC 9110, 10.2.3 and 6.6.1. */
+/** Retry-After in ms, at most a day. A date counts from the answer's own Date, if it has one: the
+ *  clock of this machine (`now`, epoch ms) may differ. Source: RFC 9110, 10.2.3 and 6.6.1. */
 export function retryAfterMs(headers: Headers, now: number): number | undefined {
   const text = fieldOf(headers, 'retry-after')?.trim() ?? '';
   if (/^[0-9]+$/.test(text)) return Math.min(Number(text) * 1000, retryAfterMsMax);
