@@ -114,10 +114,16 @@ export function authkeyReader(path: string): () => Buffer {
 }
 
 /** Returns the key file of the master of this folder, so that no option is needed on its machine.
- *  @throws ConfigError */
-export function localAuthkeyFile(): string {
+ *  `isAddressed`: the operator said where the master is. @throws ConfigError */
+export function localAuthkeyFile(isAddressed: boolean): string {
   const path = './orb-data/authkey';
   if (existsSync(path)) return path;
+  if (!isAddressed && !existsSync('./orb-data')) {
+    throw new ConfigError(
+      'no master was started in this folder: it has no ./orb-data; run this in the folder of ' +
+        'the master, or give --master and --authkey-file',
+    );
+  }
   throw new ConfigError(
     'no authkey: give --authkey-file or ORB_AUTHKEY; the master keeps its key in <data>/authkey',
   );

@@ -142,9 +142,8 @@ export function joinFlags(description: string): Option[] {
 
 /** Returns the values of these flags. @throws ConfigError */
 export function joining(values: Record<string, unknown>, env: NodeJS.ProcessEnv): Joining {
-  const { host, port, isEncrypted } = parseAddress(
-    (values['master'] as string | undefined) ?? localAddress() ?? '127.0.0.1',
-  );
+  const given = values['master'] as string | undefined;
+  const { host, port, isEncrypted } = parseAddress(given ?? localAddress() ?? '127.0.0.1');
   const file = values['authkeyFile'] as string | undefined;
   const key = file === undefined ? environmentAuthkey(env) : undefined;
   const ca = values['tlsCa'] as string | undefined;
@@ -153,10 +152,11 @@ export function joining(values: Record<string, unknown>, env: NodeJS.ProcessEnv)
     const other = isEncrypted ? 'orbs://' : '--tls-ca';
     throw new ConfigError(`--no-tls and ${other} contradict each other: leave one out`);
   }
+  const keyFile = () => file ?? localAuthkeyFile(given !== undefined);
   return {
     host: host || '127.0.0.1',
     port,
-    authkey: key === undefined ? authkeyReader(file ?? localAuthkeyFile()) : () => key,
+    authkey: key === undefined ? authkeyReader(keyFile()) : () => key,
     tls: ca === undefined ? isEncrypted || wanted : { ca: readPem(ca) },
   };
 }

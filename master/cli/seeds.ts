@@ -114,7 +114,9 @@ async function readWhole(
     }
   } catch (error) {
     if (error instanceof ConfigError) throw error;
-    throw new ConfigError(`cannot read ${name}: ${messageOf(error)}`, error);
+    const isUrl = name.startsWith('--seeds http') && canonicalUrl(name.slice(8)) !== undefined;
+    const hint = isUrl ? '; --seeds takes a file: give a URL without --seeds' : '';
+    throw new ConfigError(`cannot read ${name}: ${messageOf(error)}${hint}`, error);
   }
   return Buffer.concat(chunks, length);
 }

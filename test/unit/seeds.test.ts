@@ -61,6 +61,8 @@ test('seeds: a bad line is named with its number', async (t) => {
 
 test('seeds: what cannot be read, or is too much, is one clear error', async (t) => {
   await assert.rejects(readSeeds(['/none/such']), /cannot read --seeds \/none\/such: ENOENT/);
+  const url = /cannot read --seeds https:\/\/a\/: ENOENT.*takes a file: give a URL without --seeds/;
+  await assert.rejects(readSeeds(['https://a/']), url);
   await assert.rejects(readSeeds(['/']), /cannot read --seeds \/: EISDIR/);
   await assert.rejects(readSeeds([fileOf(t, '# only this\n')]), /seeds\.txt holds no URL$/);
   await assert.rejects(readSeeds(['-'], input('')), /standard input holds no URL/);
