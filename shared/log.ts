@@ -38,6 +38,23 @@ export function makeLog(options: {
   );
 }
 
+type LogEntry = { readonly level: string; readonly msg: string } & Readonly<
+  Record<string, unknown>
+>;
+
+/** Returns what a line of `--json-logs` says; undefined: it is none. */
+export function logEntryIn(line: string): LogEntry | undefined {
+  if (!line.startsWith('{"level":"')) return undefined;
+  try {
+    const entry = JSON.parse(line) as Record<string, unknown>;
+    const { level, time, msg } = entry;
+    const isEntry = [level, time, msg].every((value) => typeof value === 'string');
+    return isEntry ? (entry as LogEntry) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
 function forPeople(line: string): string {
   const { level, time, msg, ...fields } = JSON.parse(line) as Record<string, unknown>;
   const clock = new Date(String(time)).toTimeString().slice(0, 8);

@@ -35,6 +35,8 @@ type SlaveProcessesOptions = {
   readonly env?: NodeJS.ProcessEnv;
   /** `inherit`: they print to this process's output. `keep`: `onEnd` gets their last lines. */
   readonly output: 'inherit' | 'keep';
+  /** Gets each line of an output that is kept. One that it takes is not kept. */
+  readonly onLine?: (name: string, line: string) => boolean;
   readonly restartMs: number;
   /** Restarts of all slaves together, since one died that had run for a while: a slave that keeps
    *  dying needs the operator. */
@@ -74,7 +76,7 @@ export class SlaveProcesses {
   }
 
   start(name: string): void {
-    const { program, argsOf, env, output } = this.#options;
+    const { program, argsOf, env, output, onLine } = this.#options;
     const out = output === 'inherit' ? 'inherit' : 'pipe';
     const flags = [...heapFlags, ...process.execArgv];
     const child = startProcess(process.execPath, [...flags, program, ...argsOf(name)], {
@@ -84,7 +86,7 @@ export class SlaveProcesses {
     });
     const startedAt = performance.now();
     this.#children.add(child);
-    const lines = lastLines(child);
+    const lines = lastLines(child, (line) => onLine?.(name, line) === true);
     let error: Error | undefined;
     child.on('error', (cause) => {
       error = cause;
@@ -157,13 +159,14 @@ export class SlaveProcesses {
   }
 }
 
-function lastLines(child: ChildProcess): readonly string[] {
+function lastLines(child: ChildProcess, takes: (line: string) => boolean): readonly string[] {
   const lines: string[] = [];
   // Undefined: no file descriptor was left for it, which its error says.
   const streams: (Readable | null | undefined)[] = [child.stdout, child.stderr];
   for (const stream of streams) {
     if (!stream) continue;
     createInterface({ input: stream }).on('line', (line) => {
+      if (takes(line)) return;
       lines.push(line);
       if (lines.length > keptLines) lines.shift();
     });

@@ -3,7 +3,7 @@
  * killed.
  *
  * - `--slaves n`: full slaves for a crawl on one machine. One that dies is restarted; the
- *   master learns when none is left.
+ *   master learns when none is left. Their warnings are lines of the master's log.
  * - For robots.txt only: Python workers fetch pages but know nothing of robots.txt. While they
  *   wait for a robots.txt and no connected slave could fetch it, the master runs
  *   `slave.js --robots-only` until another slave joins.
@@ -14,7 +14,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { amount } from '../../shared/amount.ts';
 import { ConfigError } from '../../shared/errors.ts';
-import type { Logger } from '../../shared/log.ts';
+import { type Logger, logEntryIn } from '../../shared/log.ts';
 import { type SlaveEnd, SlaveProcesses } from '../../shared/slave-processes.ts';
 import { megabytes } from './disk-room.ts';
 import { roomHere, slavesFor } from './slave-count.ts';
@@ -174,6 +174,7 @@ export class LocalSlaves {
       argsOf: (name) => [
         ...flags,
         ...tls,
+        '--json-logs',
         '--master',
         master.localAddress,
         '--processes',
@@ -183,8 +184,21 @@ export class LocalSlaves {
       ],
       env: { ...others, ORB_AUTHKEY: String(authkeys()[0]) },
       output: 'keep',
+      onLine: (name, line) => this.#relay(name, line),
       ...how,
     });
+  }
+
+  /** Logs what a slave warns of: nobody else reads its log. Takes all lines of that; others, such
+   *  as the last words of a crash, are reported when it has died. */
+  #relay(slave: string, line: string): boolean {
+    const entry = logEntryIn(line);
+    if (entry === undefined) return false;
+    const { level, msg, time: _, ...fields } = entry;
+    // One that is let go has lost its master, and says so.
+    if (this.#state === 'closed' || (level !== 'warn' && level !== 'error')) return true;
+    this.#options.log[level]({ slave, ...fields }, msg);
+    return true;
   }
 
   #report({ name, why, code, isRestarted, lines }: SlaveEnd): void {

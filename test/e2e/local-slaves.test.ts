@@ -88,3 +88,13 @@ test('local slaves: a master that can have none stops and says so', { timeout },
   assert.match(master.stdout, /It must be a whole number from 1 to 1000/);
   assert.match(master.stderr, /^master: stopped, since no slave is left .*to go on\n$/);
 });
+
+test('local slaves: what they warn of is in the log of the master', { timeout }, async (t) => {
+  const site = await siteFor(t, flatSite(2));
+  const cluster = new Cluster(t);
+  const env = { ...process.env, ORB_BROWSER: 'true', ORB_BROWSER_PROGRAM: '/none/chromium' };
+  const options = { env: { ...env, ORB_NO_SANDBOX: 'true' } };
+  const master = await cluster.master([site.url, '--slaves', '1', '--json-logs'], options);
+  await master.said(/"level":"warn".*"slave":"slave-1".*"msg":"no browser: /);
+  assert.ok(!/"msg":"joined/.test(master.stdout.replace(/slave joined/g, '')), 'no other lines');
+});
