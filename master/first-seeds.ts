@@ -1,9 +1,13 @@
 /** The seeds that a master is started with: of the command line, of files and of a crawl file. */
+import { amount, grouped } from '../shared/amount.ts';
 import type { Logger } from '../shared/log.ts';
 import type { Notices } from './cli/notices.ts';
 import { seedParts } from './cli/seeds.ts';
 import type { ServeOptions } from './cli/serve-options.ts';
 import type { Frontier } from './frontier/frontier.ts';
+
+/** `stopping`: the operator wants the master to end, also while it starts. */
+export type StartOptions = ServeOptions & { readonly stopping: AbortSignal };
 
 type FirstSeedsPorts = {
   readonly frontier: Frontier;
@@ -13,10 +17,11 @@ type FirstSeedsPorts = {
 };
 
 /** Gives the crawl its seeds. A crawl of that name that is there goes on, by this command.
- *  `planned`: its schedule, which is on record with the first of them. */
+ *  `planned`: its schedule, which is on record with the first of them. A stop does not wait for
+ *  all. */
 export async function seedFirst(
   { frontier, notices, log, folderOf }: FirstSeedsPorts,
-  { crawl: name, spec, given }: ServeOptions,
+  { crawl: name, spec, given, stopping }: StartOptions,
   further: Parameters<typeof seedParts>[0],
   planned: Uint8Array | undefined,
 ): Promise<void> {
@@ -26,7 +31,15 @@ export async function seedFirst(
   }
   let admittedCount = 0;
   let schedule = planned;
+  let addedCount = 0;
   for (const part of seedParts(further)) {
+    if (stopping.aborted) {
+      const count = further.seeds.length + further.requests.length;
+      const added = `${grouped(addedCount)} of ${amount(count, 'seed')} are added`;
+      log.warn({ crawl: name }, `stopping: ${added}; the same command adds the others`);
+      return;
+    }
+    addedCount += part.seeds.length + (part.requests?.length ?? 0);
     const { admitted, refused } = await frontier.seed({
       ...{ crawl: name, ...part, priority: 0, schedule },
     });

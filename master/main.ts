@@ -102,9 +102,13 @@ void runMain('master', async () => {
         if (isGone) setTimeout(() => process.exit(1), streamLeaveMs);
       })
     : undefined;
-  const starting = Master.start({ ...options, seeds, warnings, reader });
-  // Its faults are reported below.
-  const stop = () => void starting.then((master) => master.stop()).catch(() => {});
+  const leaving = new AbortController();
+  const starting = Master.start({ ...options, seeds, warnings, reader, stopping: leaving.signal });
+  const stop = () => {
+    leaving.abort();
+    // Its faults are reported below.
+    void starting.then((master) => master.stop()).catch(() => {});
+  };
   // The process that started it is gone: `npm start` was killed.
   process.on('disconnect', stop);
   // It left while this process was starting, before anybody heard that.

@@ -19,9 +19,8 @@ import { UploadRoom } from './archive/uploads.ts';
 import { Arrivals } from './arrivals.ts';
 import { DebugLog } from './cli/debug-log.ts';
 import { Notices } from './cli/notices.ts';
-import type { ServeOptions } from './cli/serve-options.ts';
 import { Departure, type Leaver } from './departure.ts';
-import { seedFirst } from './first-seeds.ts';
+import { type StartOptions, seedFirst } from './first-seeds.ts';
 import type { ResultsCrawl } from './frontier/commit/results.ts';
 import { Frontier } from './frontier/frontier.ts';
 import { EventStream } from './frontier/frontier-events.ts';
@@ -76,7 +75,7 @@ const fullMs = 10_000;
 const leaveMs = 1_000;
 
 /** `reader`: the program that reads the records of the crawl. */
-type MasterOptions = ServeOptions & { readonly reader?: ProgramReader | undefined };
+type MasterOptions = StartOptions & { readonly reader?: ProgramReader | undefined };
 
 export class Master implements Leaver, SlavesMaster {
   readonly #options: MasterOptions;
@@ -400,18 +399,17 @@ export class Master implements Leaver, SlavesMaster {
     if (options.only) this.#rooms.setAside(name);
     const further = await this.#schedules.seeds.first(options);
     const seeds = [...options.seeds, ...further.urls];
-    const hasSeeds = seeds.length + further.requests.length > 0;
+    const hasSeeds = seeds.length + further.requests.length > 0 && !options.stopping.aborted;
     if (hasSeeds && !this.#frontier.crawls.has(name)) {
       this.#frontier.crawls.refuseOneMore(spec);
       await this.#results.prepare(name, namedOutputs(spec.outputs ?? []), spec.fetch);
     }
-    const actualPort = await this.#server.listen(host, port);
-    this.#port = actualPort;
-    this.#folder.publish(host, actualPort);
+    this.#port = await this.#server.listen(host, port);
+    this.#folder.publish(host, this.#port);
     this.#state = 'serving';
     this.#rooms.start();
     for (const warning of this.#options.warnings) this.#log.warn(warning);
-    this.#notices.listening(actualPort, this.#isNewKey);
+    this.#notices.listening(this.#port, this.#isNewKey);
     this.#localSlaves.start(this.#options.slaves); // they load while the seeds are written
     for (const crawl of this.#frontier.crawls) {
       if (crawl.spec.ignoreRobots && crawl.state === 'running') this.#notices.ignoresRobots(crawl);
@@ -424,7 +422,8 @@ export class Master implements Leaver, SlavesMaster {
       const all = { seeds, requests: further.requests };
       await seedFirst(ports, options, all, this.#schedules.seeds.planned(options));
     }
-    await this.#schedules.start(options);
+    // The next start asks its sources of seeds again.
+    if (!options.stopping.aborted) await this.#schedules.start(options);
     const shown = { crawls: this.#frontier.crawls, peers: this.#server };
     this.#progress.start(this.#options.statusEveryMs, shown);
     this.#rooms.settle();

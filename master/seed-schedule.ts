@@ -14,6 +14,7 @@ import { type Gathered, gather, gatherSource } from './cli/seed-gathering.ts';
 import type { SeedList, SeedPart, SeedSource } from './cli/seed-list.ts';
 import { partsOf } from './cli/seeds.ts';
 import type { ServeOptions } from './cli/serve-options.ts';
+import type { StartOptions } from './first-seeds.ts';
 import type { CrawlView } from './frontier/crawl/crawl-view.ts';
 import type { Frontier } from './frontier/frontier.ts';
 import type { FrontierListener } from './frontier/frontier-events.ts';
@@ -42,6 +43,7 @@ type ScheduleOptions = {
  *  are set. */
 const againMs = 5_000;
 const timerMsMax = 60_000;
+const none: Gathered = { urls: [], requests: [] };
 
 type Repeated = Extract<SeedPart, { source: SeedSource }> & { readonly everyMs: number };
 
@@ -87,23 +89,28 @@ export class SeedSchedule implements FrontierListener {
   }
 
   /** The seeds of the crawl file of this start. A source that cannot be asked is an error for a new
-   *  crawl; one that is there goes on with what it has. @throws ConfigError */
+   *  crawl; one that is there goes on with what it has. A stop ends the asking: no seed is used
+   *  then. @throws ConfigError */
   async first({
     crawl,
     list,
     crawlFile = '',
     spec,
     seeds: given,
-  }: ServeOptions): Promise<Gathered> {
+    stopping,
+  }: StartOptions): Promise<Gathered> {
     const { frontier, log } = this.#options;
     const warn = (text: string) => log.warn({ crawl }, text);
-    const asking = { spec, warn, signal: this.#aborter.signal };
+    const asking = { spec, warn, signal: stopping };
     this.#isNew = !frontier.crawls.has(crawl);
     if (this.#isNew) {
-      const seeds = await gather(list, crawlFile, asking);
+      const seeds = await gather(list, crawlFile, asking).catch((error: unknown) => {
+        if (stopping.aborted) return none;
+        throw error;
+      });
       const count = seeds.urls.length + seeds.requests.length + given.length;
       const isFound = count > 0 || list.parts.some(isRepeated);
-      if (isFound || list.parts.length === 0) return seeds;
+      if (isFound || list.parts.length === 0 || stopping.aborted) return seeds;
       throw new ConfigError(`${crawlFile} makes no seed at the moment: nothing is to be crawled`);
     }
     // Those on a schedule are asked when their time has come.
@@ -112,8 +119,9 @@ export class SeedSchedule implements FrontierListener {
       return await gather({ ...list, parts }, crawlFile, asking);
     } catch (error) {
       if (!(error instanceof ConfigError)) throw error;
+      if (stopping.aborted) return none;
       warn(`${error.message}; crawl ${crawl} goes on with the seeds that it has`);
-      return { urls: [], requests: [] };
+      return none;
     }
   }
 

@@ -1,6 +1,8 @@
 /** `--seeds`: seeds from files and from standard input, of a master and of `add`. */
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { flatSite } from '../../selftest/site.ts';
@@ -65,6 +67,38 @@ test('seeds: more than one request holds, at the start; nothing is created for a
   while ((await cluster.status()).waiting < 12_000);
   assert.equal((await cluster.status()).waiting, 12_000);
   await master.kill('SIGTERM');
+});
+
+test('seeds: a stop does not wait for all of a long list, and the same command adds the rest', {
+  timeout: 2 * timeout,
+}, async (t) => {
+  const cluster = new Cluster(t);
+  const count = 200_000;
+  const list = Array.from({ length: count }, (_, i) => `http://127.0.0.1:1/${i}\n`).join('');
+  const args = ['--seeds', fileIn(cluster, list)];
+  const first = await cluster.master(args);
+  assert.deepEqual(await first.kill('SIGTERM'), { code: 0, signal: null });
+  const said = /stopping: ([\d,]+) of 200,000 seeds are added; the same command adds the others/;
+  const [, added = ''] = said.exec(first.stdout) ?? [];
+  assert.ok(Number(added.replaceAll(',', '')) < count, first.output);
+  await cluster.master(args);
+  while ((await cluster.status()).waiting < count);
+});
+
+test('seeds: a stop ends a command of seeds, and no seed is used', { timeout }, async (t) => {
+  const cluster = new Cluster(t);
+  const file = join(cluster.folder, 'crawl.json');
+  const fifo = join(cluster.folder, 'fifo');
+  execFileSync('mkfifo', [fifo]);
+  const command = ['/bin/sh', '-c', `echo > ${fifo}; exec sleep 50`];
+  writeFileSync(file, JSON.stringify({ seeds: ['http://127.0.0.1:1/', { command }] }));
+  const folders = ['--data', cluster.data, '--out', cluster.out];
+  const master = cluster.run(['master.js', file, '--listen', '127.0.0.1:0', ...folders]);
+  await readFile(fifo); // the command runs
+  assert.deepEqual(await master.kill('SIGTERM'), { code: 0, signal: null });
+  assert.equal(master.stderr, '');
+  await cluster.master([]);
+  assert.match(await cluster.ask('status'), /no crawls/);
 });
 
 let files = 0;
