@@ -5,6 +5,7 @@
  */
 import { type Logger, pino } from 'pino';
 import * as z from 'zod';
+import { amount } from './amount.ts';
 import { switched } from './flags.ts';
 import { visible, visibleJson } from './visible.ts';
 
@@ -20,6 +21,10 @@ export const logFields = {
 };
 type LogLevel = z.infer<typeof logFields.logLevel>;
 
+/** Bytes that wait for a reader of the log who stands still, such as `less`: beyond them lines are
+ *  left out, until half of them are read. */
+const waitingBytesMax = 1 << 20;
+
 /** `write` gets whole lines, for example to keep them above a status block. */
 export function makeLog(options: {
   readonly level: LogLevel;
@@ -27,15 +32,29 @@ export function makeLog(options: {
   readonly write?: (line: string) => void;
 }): Logger {
   const write = options.write ?? ((line: string) => process.stdout.write(line));
-  return pino(
+  let leftOut = 0;
+  const log = pino(
     {
       level: options.level,
       base: null,
       timestamp: pino.stdTimeFunctions.isoTime,
       formatters: { level: (level) => ({ level }) },
     },
-    { write: (line) => write(options.json ? visibleJson(line) : forPeople(line)) },
+    {
+      write: (line) => {
+        const bytesMax = leftOut > 0 ? waitingBytesMax / 2 : waitingBytesMax;
+        if (process.stdout.writableLength > bytesMax) {
+          leftOut++;
+          return;
+        }
+        const count = leftOut;
+        leftOut = 0;
+        if (count > 0) log.error(`nobody read the log: ${amount(count, 'line')} left out`);
+        write(options.json ? visibleJson(line) : forPeople(line));
+      },
+    },
   );
+  return log;
 }
 
 type LogEntry = { readonly level: string; readonly msg: string } & Readonly<
