@@ -14,6 +14,7 @@ import { compactedText } from './cli/notices.ts';
 import { parseMasterOptions } from './cli/options.ts';
 import { readSeeds } from './cli/seeds.ts';
 import { refuseRules, tryOut } from './cli/try.ts';
+import { memoryWarnings } from './machine/control-group.ts';
 import { ProgramReader } from './machine/program-reader.ts';
 import { Master } from './master.ts';
 import { checkArgument, checkForParent } from './repair/background-check.ts';
@@ -79,6 +80,7 @@ void runMain('master', async () => {
     const lacks = await refuseRules(options.crawlFile, options.crawlText);
     warnings.push(...lacks.map(visible));
   }
+  warnings.push(...memoryWarnings(options.memoryBytes));
   isServing = true;
   // To `npm start`, whose lines stand between those of the log.
   process.send?.(options.jsonLogs ? 'json' : 'text');

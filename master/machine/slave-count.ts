@@ -1,6 +1,6 @@
 /** How many slaves a machine has room for: `--slaves auto`. */
-import { readFileSync } from 'node:fs';
 import { availableParallelism, totalmem } from 'node:os';
+import { groupLimits } from './control-group.ts';
 
 /** What this process may use. */
 type Room = {
@@ -26,30 +26,9 @@ export function slavesFor({ cores, memoryBytes }: Room): number {
 
 /** Of this machine, or of the container. */
 export function roomHere(): Room {
-  const limit = process.constrainedMemory?.() ?? 0;
+  const { cores, memoryBytes } = groupLimits();
   return {
-    cores: Math.min(availableParallelism(), quota()),
-    memoryBytes: limit > 0 ? Math.min(limit, totalmem()) : totalmem(),
+    cores: Math.min(availableParallelism(), cores),
+    memoryBytes: Math.min(totalmem(), memoryBytes),
   };
-}
-
-/** Cores that the control group allows, as `docker run --cpus 1.5` sets them.
- *  Source: Linux, "Control Group v2", cpu.max; v1, cpu.cfs_quota_us. */
-function quota(): number {
-  const v2 = numbersOf('/sys/fs/cgroup/cpu.max');
-  const [allowed, period] = v2 ?? [
-    ...(numbersOf('/sys/fs/cgroup/cpu/cpu.cfs_quota_us') ?? []),
-    ...(numbersOf('/sys/fs/cgroup/cpu/cpu.cfs_period_us') ?? []),
-  ];
-  if (allowed === undefined || period === undefined) return Number.POSITIVE_INFINITY;
-  return allowed > 0 && period > 0 ? allowed / period : Number.POSITIVE_INFINITY;
-}
-
-/** `max` is not a number: there is no limit. */
-function numbersOf(path: string): number[] | undefined {
-  try {
-    return readFileSync(path, 'latin1').trim().split(/\s+/).map(Number);
-  } catch {
-    return undefined;
-  }
 }
