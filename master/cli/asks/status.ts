@@ -239,8 +239,11 @@ function statusText({
       lines.push(`${name}: ${hosts} blocked (${urls} there): run host with --unblock, see hosts`);
     }
     if (failed > 0) lines.push(`${name}: failed by kind: ${byName({ ...errors, ...statuses })}`);
-    for (const text of Object.values(examples))
-      lines.push(visible(`${name}:   for example ${text}`));
+    for (const [kind, text] of Object.entries(examples)) {
+      // Of a kind that was only tried again so far, no URL has failed.
+      const what = kind in crawl.errors ? '  for example' : `${kind}, trying again:`;
+      lines.push(visible(`${name}: ${what} ${text}`));
+    }
     if (ending !== undefined) lines.push(visible(`${name}: ${ending.text}`));
     if (crawl.wantsRules && slaves.length > 0) {
       lines.push(
