@@ -8,12 +8,14 @@
  *
  * The children do not belong to the terminal's process group, which gets Ctrl-C: a second signal
  * means "at once", so each child must get only the one from here. Each has a channel to this
- * process. When it closes, also because this process was killed, the slave drains and leaves. Used
- * by the master for `--slaves`, and by the slave for `--processes`.
+ * process, by which it says that it has started; one that does not is killed. When the channel
+ * closes, also because this process was killed, the slave drains and leaves. Used by the master for
+ * `--slaves`, and by the slave for `--processes`.
  */
 import type { ChildProcess } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
+import { AwakeTimer } from './awake.ts';
 import { exitCodes } from './errors.ts';
 import { startProcess } from './start-process.ts';
 
@@ -43,6 +45,8 @@ type SlaveProcessesOptions = {
   readonly restartsMax: number;
   /** That while, for tests; default: a minute. */
   readonly steadyMs?: number;
+  /** How long one may take until it says that it has started; default: a minute. */
+  readonly startMs?: number;
   readonly onEnd: (end: SlaveEnd) => void;
 };
 
@@ -52,6 +56,8 @@ type SlaveProcessesOptions = {
 const heapFlags = ['--initial-old-space-size=48', '--min-semi-space-size=4'];
 const keptLines = 20;
 const steadyMsDefault = 60_000;
+/** Where no further process may be started, Node can wait for a thread of its own for ever. */
+const startMsDefault = 60_000;
 const lastCodes: readonly unknown[] = [exitCodes.done, exitCodes.operator, exitCodes.auth];
 
 export class SlaveProcesses {
@@ -76,7 +82,7 @@ export class SlaveProcesses {
   }
 
   start(name: string): void {
-    const { program, argsOf, env, output, onLine } = this.#options;
+    const { program, argsOf, env, output, onLine, startMs = startMsDefault } = this.#options;
     const out = output === 'inherit' ? 'inherit' : 'pipe';
     const flags = [...heapFlags, ...process.execArgv];
     const child = startProcess(process.execPath, [...flags, program, ...argsOf(name)], {
@@ -86,17 +92,34 @@ export class SlaveProcesses {
     });
     const startedAt = performance.now();
     this.#children.add(child);
-    const lines = lastLines(child, (line) => onLine?.(name, line) === true);
     let error: Error | undefined;
+    let isUp = false;
+    const timer = new AwakeTimer(() => {
+      error = new Error(
+        `it did not start within ${startMs / 1000} s; is the number of processes limited?`,
+      );
+      child.kill('SIGKILL');
+    }, startMs).unref();
+    const isStarted = () => {
+      isUp = true;
+      timer.clear();
+    };
+    child.once('message', isStarted);
+    const lines = lastLines(child, (line) => {
+      isStarted();
+      return onLine?.(name, line) === true;
+    });
     child.on('error', (cause) => {
       error = cause;
+      timer.clear();
       // A process that never started has no `close` event.
       if (child.pid === undefined) this.#ended(child, name, { why: cause.message, lines });
     });
     const ended = (code: number | null, signal: NodeJS.Signals | null) => {
+      timer.clear();
       const why = error?.message ?? signal ?? `exit code ${code}`;
       const { steadyMs = steadyMsDefault } = this.#options;
-      if (performance.now() - startedAt >= steadyMs) this.#restarts = 0;
+      if (isUp && performance.now() - startedAt >= steadyMs) this.#restarts = 0;
       this.#ended(child, name, { why, code: code ?? undefined, lines });
     };
     child.on('close', ended);

@@ -27,6 +27,9 @@ void runMain('slave', async () => {
     await guard(process.argv[3]);
     return;
   }
+  // To a master or a supervisor, which kills one that hangs in Node's own start. One that has left
+  // hears nothing.
+  process.send?.('started', () => {});
   const options = parseSlaveOptions(process.argv, process.env);
   const log = makeLog({ level: options.logLevel, json: options.jsonLogs });
   // A master or a supervisor, whose environment it has, has warned.

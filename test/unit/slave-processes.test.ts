@@ -33,7 +33,8 @@ async function startsOf(steadyMs: number): Promise<number> {
   let starts = 0;
   await new Promise<void>((resolve) => {
     const slaves = new SlaveProcesses({
-      ...{ program: '-e', argsOf: () => ['process.exit(1)'], output: 'keep' },
+      ...{ program: '-e', argsOf: () => ["process.send('started', () => process.exit(1))"] },
+      output: 'keep',
       ...{ restartMs: 0, restartsMax: 2, steadyMs },
       onEnd: ({ isRestarted }) => {
         starts++;
@@ -52,4 +53,26 @@ test('slave processes: one that keeps dying is given up, one that dies now and t
 }, async () => {
   assert.equal(await startsOf(60_000), 3);
   assert.equal(await startsOf(0), 9);
+});
+
+test('slave processes: one that hangs in its start is killed, and counts as one that died', {
+  timeout: 20_000,
+}, async () => {
+  const ends: SlaveEnd[] = [];
+  await new Promise<void>((resolve) => {
+    const slaves = new SlaveProcesses({
+      ...{ program: '-e', argsOf: () => ['for (;;);'], output: 'keep', startMs: 200 },
+      ...{ restartMs: 0, restartsMax: 1, steadyMs: 0 },
+      onEnd: (end) => {
+        ends.push(end);
+        if (slaves.count === 0) resolve();
+      },
+    });
+    slaves.start('a');
+  });
+  assert.deepEqual(
+    ends.map(({ isRestarted }) => isRestarted),
+    [true, false],
+  );
+  assert.match(ends[0]?.why ?? '', /^it did not start within 0\.2 s/);
 });
