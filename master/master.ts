@@ -48,6 +48,7 @@ import {
   endingOf,
   isDiskFault,
   noSlaveError,
+  refuseEarlyClock,
   refuseFirstPatterns,
   refuseFullDisk,
 } from './refusals.ts';
@@ -114,8 +115,8 @@ export class Master implements Leaver, SlavesMaster {
 
   /** @throws ConfigError what the operator has to do. */
   static async start(options: MasterOptions): Promise<Master> {
-    const path = storeFile(join(options.dataFolder, 'store'));
-    if (!existsSync(path)) refuseFirstPatterns(options);
+    refuseEarlyClock();
+    if (!existsSync(storeFile(join(options.dataFolder, 'store')))) refuseFirstPatterns(options);
     const folder = await DataFolder.openWhenLeft(options.dataFolder, options.reader?.pid);
     try {
       refuseFullDisk(options);

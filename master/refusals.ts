@@ -2,8 +2,18 @@
 import { CommandError, ConfigError, codeOf, messageOf, StoreError } from '../shared/errors.ts';
 import type { ServeOptions } from './cli/serve-options.ts';
 import { refusePatterns } from './frontier/crawl/patterns.ts';
+import { clockMs } from './machine/clock.ts';
 import { afterFault } from './machine/data-folder.ts';
 import { leastFree, megabytes } from './machine/disk-room.ts';
+
+/** Nothing is due at a negative time: the crawl would stand still. @throws ConfigError */
+export function refuseEarlyClock(): void {
+  const now = clockMs();
+  if (now >= 0) return;
+  throw new ConfigError(
+    `the clock of this machine says ${new Date(now).toISOString()}, which is before 1970: set it`,
+  );
+}
 
 /** Opening a store writes to it. @throws ConfigError */
 export function refuseFullDisk({ dataFolder, outFolder, diskReserveBytes }: ServeOptions): void {

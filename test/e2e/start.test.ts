@@ -25,6 +25,20 @@ test('start: a folder that cannot be used is one line and code 2', { timeout }, 
   }
 });
 
+test('start: a clock before 1970 is one line and code 2', { timeout }, async (t) => {
+  const cluster = new Cluster(t);
+  const early = "Object.defineProperty(performance,'timeOrigin',{value:-1e12})";
+  const env = { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(early)}` };
+  const master = cluster.run(['master.js', 'http://127.0.0.1:1/', '--listen', '127.0.0.1:0'], {
+    env,
+  });
+  assert.deepEqual(await master.exited, { code: 2, signal: null });
+  assert.match(
+    master.output,
+    /^master: the clock .* says 1938-.*, which is before 1970: set it\n$/,
+  );
+});
+
 test('start: --json-logs is JSON alone', { timeout }, async (t) => {
   const site = await siteFor(t, flatSite(3));
   const cluster = new Cluster(t);
