@@ -73,7 +73,7 @@ export async function tryOut(options: TryOptions, print: (line: string) => void)
     const odd = oddities(file.items).map(({ path, message }) =>
       placed(file, ['items', ...path], message),
     );
-    const warnings = [...odd, ...missing];
+    const warnings = [...odd, ...(isTry ? [] : idleKeys(file)), ...missing];
     if (isTry && file.login !== undefined) {
       warnings.push(`${file.path}: try does not log in: it shows the page that a stranger gets`);
     }
@@ -116,6 +116,23 @@ async function refuseOutputs(out: string, file: CrawlFile): Promise<void> {
   const misplaced = await misplacedIn(join(out, file.crawl), outputs, fetch.download !== undefined);
   if (misplaced === undefined) return;
   throw new ConfigError(placed(file, ['outputs', String(misplaced.index)], misplaced.why));
+}
+
+/** Keys that do nothing in this crawl, each a line: a flag may still give what they need. */
+function idleKeys(file: CrawlFile): string[] {
+  const { follow = [], spec } = file;
+  const idle: string[] = [];
+  const ranked = follow.findIndex(({ priority }) => priority !== undefined);
+  if (ranked >= 0 && spec.order !== 'priority') {
+    const at = ['follow', String(ranked), 'priority'];
+    idle.push(placed(file, at, 'does nothing without order: priority'));
+  }
+  const { download, archive } = spec.fetch;
+  if (download?.images.store === 'none' && archive === undefined) {
+    const why = 'none keeps no image without archive: warc; images.jsonl lists them alone';
+    idle.push(placed(file, ['download', 'images', 'store'], why));
+  }
+  return idle;
 }
 
 /** Refuses a crawl file with a rule that is not valid, before a crawl is made of it. Without

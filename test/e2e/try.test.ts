@@ -108,6 +108,19 @@ describe('check and try', { concurrency: 2 }, () => {
     );
   });
 
+  test('check: warns about keys that do nothing', { timeout }, async (t) => {
+    const idle = `seeds: ["http://a/"]
+follow: [{css: a.next, priority: 10}]
+download: {images: {store: none}}
+`;
+    const { code, output } = await run(t, ['check', 'c.yaml'], { 'c.yaml': idle });
+    assert.equal(code, 0, output);
+    assert.match(output, /^warning: c\.yaml:2: follow\.0\.priority: .* without order: priority$/m);
+    assert.match(output, /^warning: c\.yaml:3: download\.images\.store: .* archive: warc;/m);
+    const used = `order: priority\narchive: warc\n${idle}`;
+    assert.doesNotMatch((await run(t, ['check', 'c.yaml'], { 'c.yaml': used })).output, /warning/);
+  });
+
   test('check: names line, key and fix of what is wrong', { timeout }, async (t) => {
     const cases: [string, RegExp][] = [
       ['maxdepth: 2\n', /f\.yaml:1: maxdepth: there is no such key; did you mean max-depth\?/],
