@@ -254,6 +254,9 @@ export function ownWords(message: string, file: string): string {
     /^:\d+: ([\w-]+)([\s\S]*)$/.exec(message.startsWith(file) ? message.slice(file.length) : '') ??
     [];
   if (key === undefined || rest === undefined) return message.replaceAll(file, 'the crawl');
+  if (rest.startsWith(': is an option of the master')) {
+    return `${nameOf(key)}: is an option of the command line: crawl has no such option`;
+  }
   return `${nameOf(key)}${rest.replace(/(?<=did you mean )[\w-]+/, nameOf)}`;
 }
 

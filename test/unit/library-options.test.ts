@@ -32,6 +32,10 @@ test('library options: a message names the option as the program gives it', () =
     said(':3: maxDepht: there is no such key; did you mean max-depth?'),
     'maxDepht: there is no such key; did you mean maxDepth?',
   );
+  assert.equal(
+    said(':3: exit-when-done: is an option of the master, not of a crawl: start the master with …'),
+    'exitWhenDone: is an option of the command line: crawl has no such option',
+  );
   assert.equal(said(' is not YAML'), 'the crawl is not YAML');
 });
 
