@@ -120,8 +120,8 @@ export function localAuthkeyFile(isAddressed: boolean): string {
   if (existsSync(path)) return path;
   if (!isAddressed && !existsSync('./orb-data')) {
     throw new ConfigError(
-      'no master was started in this folder: it has no ./orb-data; run this in the folder of ' +
-        'the master, or give --master and --authkey-file',
+      'there is no ./orb-data in this folder: run this in the folder where the master was started, ' +
+        'or give --master and --authkey-file',
     );
   }
   throw new ConfigError(

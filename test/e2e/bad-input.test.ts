@@ -176,7 +176,7 @@ const slaveCases: readonly Case[] = [
   { args: ['--mastr', 'box'], says: /unknown option '--mastr'.*--master/ },
   { args: ['box:6666'], says: /too many arguments.*--help/ },
   { args: [], env: { ORB_AUTHKEY: '' }, says: /ORB_AUTHKEY is empty/ },
-  { args: [], says: /no master was started in this folder.*give --master and --authkey-file/ },
+  { args: [], says: /there is no \.\/orb-data in this folder.*give --master and --authkey-file/ },
   { args: ['--authkey-file', 'none'], says: /cannot read the authkey file none/ },
   {
     args: ['--master', nowhere, '--join-timeout', '1'],
@@ -196,7 +196,7 @@ const askCases: readonly Case[] = [
     env: { ORB_AUTHKEY: key },
     says: /no master answers at 127\.0\.0\.1:1 .*start a master, or give its address with --master/,
   },
-  { args: ['status'], says: /no master was started in this folder: it has no \.\/orb-data; run/ },
+  { args: ['status'], says: /there is no \.\/orb-data in this folder: run/ },
   { args: ['status'], files: { 'orb-data/store/x': '' }, says: /no authkey: give --authkey-file/ },
   { args: ['status', '--master', nowhere], says: /no authkey: give --authkey-file/ },
   {
