@@ -1,7 +1,13 @@
 /** The subcommands: each sends a request to a running master and prints the answer. */
 import { amount } from '../../shared/amount.ts';
 import { type ConnectOptions, connect, type MasterClient } from '../../shared/client.ts';
-import { CommandError, ConfigError, ConnectionError, ProtocolError } from '../../shared/errors.ts';
+import {
+  CommandError,
+  ConfigError,
+  ConnectionError,
+  messageOf,
+  ProtocolError,
+} from '../../shared/errors.ts';
 import type { Replies } from '../../shared/replies.ts';
 import type { SeedRequest } from '../../shared/requests.ts';
 import { visible, visibleJson, visibleLines } from '../../shared/visible.ts';
@@ -211,9 +217,17 @@ async function add(
 ): Promise<Answer> {
   const answer: Replies['crawl.add'] = { admitted: 0, known: 0, refused: [] };
   let made = spec === undefined ? {} : { spec };
+  let offered = 0;
   for (const part of seedParts({ seeds, requests })) {
-    const reply = await master.request('crawl.add', { crawl, ...part, priority, ...made });
+    const asked = master.request('crawl.add', { crawl, ...part, priority, ...made });
+    const reply = await asked.catch((error: unknown) => {
+      if (offered === 0) throw error;
+      const count = amount(seeds.length + requests.length, 'seed');
+      const rest = `${number(offered)} of ${count} are added; the same command adds the others`;
+      throw new ConfigError(`${messageOf(error)}: ${rest}`, error);
+    });
     made = {};
+    offered += part.seeds.length + (part.requests?.length ?? 0);
     answer.admitted += reply.admitted;
     answer.known += reply.known;
     answer.refused.push(...reply.refused);

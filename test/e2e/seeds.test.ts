@@ -85,6 +85,22 @@ test('seeds: a stop does not wait for all of a long list, and the same command a
   while ((await cluster.status()).waiting < count);
 });
 
+test('seeds: add says how many are added when the master stops meanwhile', {
+  timeout,
+}, async (t) => {
+  const cluster = new Cluster(t);
+  const master = await cluster.master([]);
+  const list = Array.from({ length: 200_000 }, (_, i) => `http://127.0.0.1:1/${i}\n`).join('');
+  const where = ['--master', cluster.address, '--authkey-file', join(cluster.data, 'authkey')];
+  const add = cluster.run(['master.js', 'add', ...where, '--seeds', fileIn(cluster, list)]);
+  while (((await cluster.status().catch(() => undefined))?.waiting ?? 0) === 0);
+  await master.kill('SIGTERM');
+  assert.deepEqual(await add.exited, { code: 2, signal: null });
+  const said =
+    /^master: .*: [\d,]+ of 200,000 seeds are added; the same command adds the others\n$/;
+  assert.match(add.output, said);
+});
+
 test('seeds: a stop ends a command of seeds, and no seed is used', { timeout }, async (t) => {
   const cluster = new Cluster(t);
   const file = join(cluster.folder, 'crawl.json');
