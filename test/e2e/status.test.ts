@@ -1,5 +1,8 @@
 /** `status` of many crawls: what it lists, in which order, and what it says of their speed. */
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { describe, test } from 'node:test';
 import { flatSite } from '../../selftest/site.ts';
 import type { Replies } from '../../shared/replies.ts';
@@ -51,6 +54,21 @@ describe('status', { concurrency: 2 }, () => {
     const json = JSON.parse(await cluster.ask('status', '--json')) as Replies['crawl.list'];
     assert.equal(json.crawls.length, 30);
     assert.deepEqual(json.counts, { running: 3, cancelled: 27 });
+  });
+
+  test('status: a failure before the last attempt is no example of failed URLs', {
+    timeout,
+  }, async (t) => {
+    const server = createServer((_, answer) => answer.writeHead(500).end()).listen(0, '127.0.0.1');
+    t.after(() => server.close());
+    await once(server, 'listening');
+    const cluster = new Cluster(t);
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+    await cluster.master([url, '--ignore-robots', '--slaves', '1']);
+    let text = '';
+    while (!text.includes(url)) text = await cluster.ask('status');
+    assert.match(text, /^default: status, to be tried again: http:.*: 500 /m);
+    assert.doesNotMatch(text, /for example/);
   });
 
   test('status: rates, and a time that knows the delay of the slowest host', {

@@ -241,7 +241,7 @@ function statusText({
     if (failed > 0) lines.push(`${name}: failed by kind: ${byName({ ...errors, ...statuses })}`);
     for (const [kind, text] of Object.entries(examples)) {
       // Of a kind that was only tried again so far, no URL has failed.
-      const what = kind in crawl.errors ? '  for example' : `${kind}, trying again:`;
+      const what = kind in crawl.errors ? '  for example' : `${kind}, to be tried again:`;
       lines.push(visible(`${name}: ${what} ${text}`));
     }
     if (ending !== undefined) lines.push(visible(`${name}: ${ending.text}`));
