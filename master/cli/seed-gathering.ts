@@ -41,7 +41,7 @@ export type Gathered = {
 /** Returns the seeds of a list, in its order: those of its shard. @throws ConfigError */
 export async function gather(list: SeedList, path: string, asking: Asking): Promise<Gathered> {
   const all: (string | SeedRequest)[] = [];
-  const helper = new Helper();
+  const helper = new Helper(asking.signal);
   try {
     for (const part of list.parts) {
       const found = await foundIn(part, path, asking, helper);
@@ -77,7 +77,7 @@ export async function gatherSource(
   what: string,
   asking: Asking,
 ): Promise<readonly string[]> {
-  const helper = new Helper();
+  const helper = new Helper(asking.signal);
   try {
     return await seedsOf(source, what, asking, helper);
   } finally {
@@ -100,16 +100,26 @@ export function refuseMastersOwn({ list, path = '' }: GivenSeeds): void {
   }
 }
 
-/** slave.js, started when it is needed. */
+/** slave.js, started when it is needed. It ends with the signal, also while it fetches. */
 class Helper {
+  readonly #signal: AbortSignal | undefined;
+  readonly #onAbort = () => void this.close();
   #trial: Promise<Trial> | undefined;
 
+  constructor(signal: AbortSignal | undefined) {
+    this.#signal = signal;
+    signal?.addEventListener('abort', this.#onAbort);
+  }
+
+  /** @throws ConfigError the seeds are no longer wanted */
   get trial(): Promise<Trial> {
+    if (this.#signal?.aborted) throw new ConfigError('it is no longer wanted');
     this.#trial ??= Trial.start();
     return this.#trial;
   }
 
   async close(): Promise<void> {
+    this.#signal?.removeEventListener('abort', this.#onAbort);
     const trial = await this.#trial?.catch(() => undefined);
     await trial?.close();
   }

@@ -1,8 +1,10 @@
 /** `--seeds`: seeds from files and from standard input, of a master and of `add`. */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
+import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
+import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { flatSite } from '../../selftest/site.ts';
@@ -115,6 +117,27 @@ test('seeds: a stop ends a command of seeds, and no seed is used', { timeout }, 
   assert.equal(master.stderr, '');
   await cluster.master([]);
   assert.match(await cluster.ask('status'), /no crawls/);
+});
+
+test('seeds: a stop does not wait for a page that seeds come from', { timeout }, async (t) => {
+  const cluster = new Cluster(t);
+  const asked = new Set<Socket>();
+  const silent = createServer((socket) => asked.add(socket)).listen(0, '127.0.0.1');
+  t.after(() => {
+    silent.close();
+    for (const socket of asked) socket.destroy();
+  });
+  await once(silent, 'listening');
+  const sitemap = `http://127.0.0.1:${(silent.address() as AddressInfo).port}/sitemap.xml`;
+  const file = join(cluster.folder, 'crawl.json');
+  writeFileSync(file, JSON.stringify({ seeds: [{ sitemap }] }));
+  const folders = ['--data', cluster.data, '--out', cluster.out];
+  const master = cluster.run(['master.js', file, '--listen', '127.0.0.1:0', ...folders]);
+  await once(silent, 'connection');
+  const before = performance.now();
+  assert.deepEqual(await master.kill('SIGTERM'), { code: 0, signal: null });
+  assert.ok(performance.now() - before < 15_000, 'long before the time-out of a fetch');
+  assert.equal(master.stderr, '');
 });
 
 let files = 0;
