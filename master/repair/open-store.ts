@@ -106,6 +106,7 @@ export class OpenStore {
     try {
       // From here on any change is somebody else's.
       forgetRead(this.#path);
+      await this.store.assertInPlace();
       await markWhole(this.#path);
     } catch {
       // Without the mark the next start reads all of the store.

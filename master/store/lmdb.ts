@@ -14,7 +14,7 @@
  *   then an error, not a SIGBUS, and a stray write of native code cannot reach the file.
  */
 import { chownSync, closeSync, existsSync, openSync, rmSync, statSync } from 'node:fs';
-import { utimes } from 'node:fs/promises';
+import { stat, utimes } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import type { Database, RootDatabase, RootDatabaseOptionsWithPath, Transaction } from 'lmdb';
@@ -104,6 +104,8 @@ function optionsOf(path: string): RootDatabaseOptionsWithPath & { noReadAhead: b
 }
 
 export type NativeStore = Store & {
+  /** @throws ConfigError (as rejection) its file was moved or replaced */
+  assertInPlace(): Promise<void>;
   /** A consistent copy. @throws StoreError (as rejection) */
   backup(path: string): Promise<void>;
 };
@@ -139,12 +141,16 @@ type Bytes = Database<Buffer, Buffer>;
 /** What is read is of this moment; undefined: of now. */
 type At = { readonly transaction: Transaction } | undefined;
 
+type FileId = { readonly dev: bigint; readonly ino: bigint };
+
 /** `count`: of its changes. */
 type Commit = { readonly parts: PackedChanges[]; count: number };
 
 class LmdbStore implements NativeStore {
   readonly #root: RootDatabase<Buffer, Buffer>;
   readonly #path: string;
+  /** What its path has to name for as long as it is open. */
+  readonly #file: FileId;
   /** Undefined: a store that is only read has no such table. */
   readonly #tables: ReadonlyMap<Table, Bytes | undefined>;
   readonly #chunks = new ChunkPool();
@@ -156,6 +162,7 @@ class LmdbStore implements NativeStore {
   constructor(root: RootDatabase<Buffer, Buffer>, path: string, isReadOnly = false) {
     this.#root = root;
     this.#path = path;
+    this.#file = statSync(path, { bigint: true });
     const open = () =>
       new Map(
         tables.map((name) => [
@@ -283,6 +290,7 @@ class LmdbStore implements NativeStore {
       // A read of this turn may have opened a snapshot from before; the next one must not use it.
       this.#root.resetReadTxn();
     } catch (error) {
+      if (error instanceof ConfigError) throw error;
       const cause = await causeOf(error);
       // LMDB reports EIO for a short write.
       const why = freeBytesOf(dirname(this.#path)) < fullBytes ? diskFull : messageOf(cause);
@@ -308,10 +316,21 @@ class LmdbStore implements NativeStore {
     return new StoreError(`cannot read the store ${this.#path}: ${messageOf(error)}`, error);
   }
 
+  /** LMDB goes on in a file that has lost its name: the next start would know nothing of it. */
+  async assertInPlace(): Promise<void> {
+    const { dev, ino } = await stat(this.#path, { bigint: true });
+    if (dev === this.#file.dev && ino === this.#file.ino) return;
+    throw new ConfigError(
+      `another file has taken the place of the store ${this.#path} while the master used it; all ` +
+        'that was acknowledged is in the one that was there: put it back, and start again',
+    );
+  }
+
   /** After an error Linux makes a file system read-only, flushes nothing, and reports success
    *  (`ext4_sync_file`). So data is certain to be on the disk only if the file system can still be
-   *  written to afterwards. @throws Error EROFS */
+   *  written to afterwards. @throws Error EROFS; ConfigError as `assertInPlace` */
   async #assertWritable(): Promise<void> {
+    await this.assertInPlace();
     const now = new Date();
     await utimes(this.#path, now, now);
     this.#writableAt = performance.now();

@@ -3,11 +3,13 @@ import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import {
   chownSync,
+  cpSync,
   existsSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
   readFileSync,
+  renameSync,
   rmSync,
   statSync,
   symlinkSync,
@@ -17,7 +19,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { checkStore, refuseDamagedStore } from '../../master/repair/check.ts';
-import { markWhole } from '../../master/repair/whole-mark.ts';
+import { OpenStore } from '../../master/repair/open-store.ts';
+import { isMarkedWhole, markWhole } from '../../master/repair/whole-mark.ts';
 import { openLmdbStore, storeFile } from '../../master/store/lmdb.ts';
 import { Cluster } from '../support/cluster.ts';
 import { assertStops } from '../support/held.ts';
@@ -182,4 +185,49 @@ test('a store that is gone while seeds are added ends the master in one line', {
     lines.filter((line) => !/^\d\d:\d\d:\d\d |^master: /.test(line)),
     [],
   );
+});
+
+test('a copy in the place of a store ends its master: nothing more is acknowledged', {
+  timeout,
+}, async (t) => {
+  const cluster = new Cluster(t);
+  const master = await cluster.master([]);
+  const client = await cluster.connect();
+  const seeds = ['http://127.0.0.1:9/'];
+  const add = (crawl: string) => client.request('crawl.add', { crawl, seeds, priority: 0 });
+  await add('before');
+  // As by `mv` to another disk, and a link in its place.
+  const [moved, copy] = [`${cluster.data}.moved`, `${cluster.data}.copy`];
+  cpSync(cluster.data, copy, { recursive: true });
+  renameSync(cluster.data, moved);
+  renameSync(copy, cluster.data);
+  await assert.rejects(add('after'));
+  assert.deepEqual(await master.exited, { code: 2, signal: null });
+  assert.match(
+    master.output,
+    /^master: another file has taken the place of the store .*: put it back, and start again$/m,
+  );
+  rmSync(cluster.data, { recursive: true });
+  renameSync(moved, cluster.data);
+  await assertStops(await cluster.master([]));
+});
+
+test('a file that has taken the place of a store is not marked as whole', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'orbweaver-'));
+  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  const [dataFolder, outFolder] = [join(folder, 'data'), join(folder, 'out')];
+  const options = { dataFolder, outFolder, diskReserveBytes: 0, compact: false };
+  const opened = await OpenStore.open(options);
+  const path = storeFile(join(dataFolder, 'store'));
+  const value = Buffer.alloc(8 << 20, 'value');
+  const rows = Array.from({ length: 10 }, (_, i) => ({
+    table: 'robots' as const,
+    key: Buffer.from(`${i}`),
+    value,
+  }));
+  await opened.store.commit(rows);
+  cpSync(path, `${path}.copy`);
+  renameSync(`${path}.copy`, path);
+  await opened.close();
+  assert.equal(isMarkedWhole(path), false);
 });
