@@ -27,6 +27,8 @@ type Sound = {
   readonly treeAt: number;
   /** Of a large value. */
   readonly largeAt: number;
+  /** The number of its page, in its row. */
+  readonly placeAt: number;
   /** A row of the list of free pages: a count, then numbers of pages. */
   readonly freeAt: number;
 };
@@ -66,6 +68,7 @@ async function sound(t: TestContext): Promise<Sound & { path: string }> {
     return rows.find(isRow) ?? assert.fail('no such row');
   };
   const valueAt = (at: number) => at + 8 + bytes.readUInt16LE(at + 6);
+  const placeAt = valueAt(rowAt(trees.get('items'), () => true));
   const record = rowAt(meta.main, (at) => bytes.toString('latin1', at + 8, at + 14) === 'robots');
   return {
     path,
@@ -74,7 +77,8 @@ async function sound(t: TestContext): Promise<Sound & { path: string }> {
     end: meta.end,
     leafAt: firstLeafAt(bytes, trees.get('robots')),
     treeAt: valueAt(record),
-    largeAt: bytes.readUIntLE(valueAt(rowAt(trees.get('items'), () => true)), 6) * pageBytes,
+    largeAt: bytes.readUIntLE(placeAt, 6) * pageBytes,
+    placeAt,
     freeAt: valueAt(rowAt(meta.free, (at) => bytes.readUIntLE(valueAt(at), 6) > 1)),
   };
 }
@@ -127,6 +131,10 @@ const harms: Readonly<Record<string, readonly [RegExp, (sound: Sound) => Buffer 
   'a large value of fewer pages': [
     /it is not a value of \d+ bytes/,
     ({ bytes, largeAt }) => void bytes.writeUInt32LE(1, largeAt + 20),
+  ],
+  'a large value on a page beyond the end': [
+    /a row names an impossible page/,
+    ({ bytes, placeAt }) => void bytes.writeUInt16LE(4, placeAt + 6),
   ],
   'the older meta page is gone': [
     /a meta page is damaged/,
