@@ -16,6 +16,8 @@ import type { Leaves } from './leaves.ts';
 
 /** A tree as its parent describes it; `root` is undefined if it is empty. */
 export type Tree = {
+  /** Other orders of keys, or several values of one: no table has any. */
+  readonly flags: number;
   readonly depth: number;
   /** Of the tree and of its large values. */
   readonly pages: number;
@@ -85,12 +87,18 @@ export class StoreFile {
   /** Returns the tree of each table. */
   tables({ meta, used, onDamage }: Pick<Reading, 'meta' | 'used' | 'onDamage'>): Map<string, Tree> {
     const trees = new Map<string, Tree>();
+    const add = (name: string, tree: Tree) => {
+      // LMDB would look for rows, and put them, where they are not. A repair reads them as ever.
+      if (tree.flags !== 0) onDamage('a table has impossible flags');
+      trees.set(name, tree);
+    };
+    if (meta.main.flags !== 0) onDamage('a table has impossible flags');
     this.read({
       ...{ tree: meta.main, meta, used, onDamage },
       take: (keys, keyAt, keyBytes, values, valueAt, valueBytes) => {
         const name = tableName(keys.subarray(keyAt, keyAt + keyBytes));
         if (valueBytes !== treeBytes) onDamage('a table has no root');
-        else trees.set(name, treeAt(values, valueAt));
+        else add(name, treeAt(values, valueAt));
       },
     });
     return trees;
@@ -323,6 +331,7 @@ export function current(a: Meta, b: Meta): Meta {
 function treeAt(bytes: Buffer, at: number): Tree {
   const root = bytes.readBigUInt64LE(at + 40);
   return {
+    flags: bytes.readUInt16LE(at + 4),
     depth: bytes.readUInt16LE(at + 6),
     pages: numberAt(bytes, at + 8) + numberAt(bytes, at + 16) + numberAt(bytes, at + 24),
     entries: numberAt(bytes, at + 32),

@@ -128,6 +128,14 @@ const harms: Readonly<Record<string, readonly [RegExp, (sound: Sound) => Buffer 
     /it is of another kind/,
     ({ bytes, treeAt: at }) => void bytes.writeUInt16LE(bytes.readUInt16LE(at + 6) + 1, at + 6),
   ],
+  'a table whose keys have another order': [
+    /a table has impossible flags/,
+    ({ bytes, treeAt: at }) => void bytes.writeUInt16LE(2, at + 4),
+  ],
+  'a list of tables with several values of a key': [
+    /a table has impossible flags/,
+    ({ bytes, metaAt }) => void bytes.writeUInt16LE(4, metaAt + 100),
+  ],
   'a large value of fewer pages': [
     /it is not a value of \d+ bytes/,
     ({ bytes, largeAt }) => void bytes.writeUInt32LE(1, largeAt + 20),
