@@ -15,7 +15,7 @@ import { dirname } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { ConfigError, messageOf } from '../../shared/errors.ts';
 import { shellWord } from '../machine/shell-word.ts';
-import { decodeCrawl, formatKey, formatVersion } from '../store/records.ts';
+import { crawlOfRow, formatKey, formatVersion } from '../store/records.ts';
 import { isTable, type Table } from '../store/store.ts';
 import { hasSum, isSound, sumBytes, type Take } from '../store/sums.ts';
 import { otherFormat } from '../store/upgrade.ts';
@@ -132,7 +132,7 @@ function check(file: StoreFile, meta: Meta): void {
   // What it calls whole is not known here.
   if (format > formatVersion) throw otherFormat(format, formatVersion);
   const crawls: SummedCrawl[] = [];
-  tableOf('crawls', (_key, value) => crawls.push(summedCrawl(value)));
+  tableOf('crawls', (key, value) => crawls.push(summedCrawl(key, value)));
   // The order of their rows says something: they are read last, from the kernel's cache.
   const isOrdered = (name: string) => name === 'runs' || name === 'recent' || name === 'seen';
   const leaves = new Leaves<Walk>(meta.end);
@@ -235,7 +235,8 @@ function freeTaker(used: Uint8Array, { end }: Meta): Take {
   };
 }
 
-function summedCrawl(value: Buffer): SummedCrawl {
-  const { id, name, state, seenSum, counters } = decodeCrawl(value);
+function summedCrawl(key: Buffer, value: Buffer): SummedCrawl {
+  const { id, name, state, seenSum, counters } =
+    crawlOfRow(key, value) ?? onDamage('a row of crawls is of another table');
   return { id, name, state, seenSum, counters: { seen: counters.seen } };
 }

@@ -4,6 +4,7 @@
  * of its moment; if none is whole, the one that has lost fewer rows is read as far as possible.
  */
 
+import { crawlOfRow } from '../store/records.ts';
 import { type Table, tables } from '../store/store.ts';
 import { hasSum, isSound, sumBytes } from '../store/sums.ts';
 import { type Meta, pageBytes, StoreFile, type Tree } from './pages.ts';
@@ -129,10 +130,18 @@ export class Salvage {
         if (!hasSum(table)) {
           rows++;
           take(key, value);
-        } else if (isSound(keys, keyAt, keyBytes, values, valueAt, valueBytes)) {
+          return;
+        }
+        const own = value.subarray(0, value.length - sumBytes);
+        if (!isSound(keys, keyAt, keyBytes, values, valueAt, valueBytes)) {
+          onDamage('a row has changed');
+        } else if (table === 'crawls' && crawlOfRow(key, own) === undefined) {
+          // An old page in the place of a new one, which the disk has lost.
+          onDamage('a row is of another table');
+        } else {
           rows++;
-          take(key, value.subarray(0, value.length - sumBytes));
-        } else onDamage('a row has changed');
+          take(key, own);
+        }
       },
     });
     return { rows, of: tree.entries, damage };

@@ -362,6 +362,17 @@ export const decodeTrapCounts = (value: Buffer) => decodeValue(value) as TrapCou
 
 export const encodeCrawl = (crawl: CrawlRecord): Buffer => encodeValue(crawl);
 export const decodeCrawl = (value: Buffer): CrawlRecord => decodeValue(value) as CrawlRecord;
+
+/** Of a damaged store. Returns undefined for a row of another table, whose checksum is right. */
+export function crawlOfRow(key: Buffer, value: Buffer): CrawlRecord | undefined {
+  try {
+    const crawl = decodeCrawl(value);
+    return crawlKey(crawl.id).equals(key) ? crawl : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
 /** Hosts in the scope of a crawl, with their ports. */
 export type KeptHosts = {
   /** Of its seeds. */

@@ -6,10 +6,10 @@ import { kinds } from '../../master/frontier/kinds/kinds.ts';
 import { checkStore } from '../../master/repair/check.ts';
 import { current, pageBytes, StoreFile } from '../../master/repair/pages.ts';
 import { repair } from '../../master/repair/repair.ts';
-import { storeFile } from '../../master/store/lmdb.ts';
-import { encodeTask } from '../../master/store/records.ts';
+import { openLmdbStore, storeFile } from '../../master/store/lmdb.ts';
+import { crawlKey, encodeTask } from '../../master/store/records.ts';
 import { taskKey } from '../../master/store/task-keys.ts';
-import { damagedStore } from '../support/damaged-store.ts';
+import { damagedStore, seenKey } from '../support/damaged-store.ts';
 
 const host = Buffer.alloc(8, 1);
 const tasksCount = 1_000;
@@ -69,4 +69,22 @@ test('repair: of two damaged sets of roots the newer one is read', async (t) => 
   assert.equal(checkStore(storeFile(storeFolder)), undefined);
   assert.match(lines.join('\n'), /^ {2}tasks +0 +1,000$/m);
   assert.match(lines.join('\n'), /^ {2}items +2 +0$/m);
+});
+
+test('repair: a row of another table in the place of a crawl is that of the roots before', async (t) => {
+  const { storeFolder, ...folders } = await damagedStore(t, {
+    names: ['http://a.example/'],
+    changes: [taskChange(1)],
+    harmed: Buffer.from('nothing'),
+  });
+  const store = await openLmdbStore(storeFolder);
+  // As an old page that the disk has kept, whose rows have the checksums of their table.
+  await store.commit([{ table: 'crawls', key: crawlKey(1), value: seenKey('http://a.example/') }]);
+  await store.close();
+  const path = storeFile(storeFolder);
+  assert.equal(checkStore(path), 'a row of crawls is of another table');
+  const lines = await repair(folders);
+  assert.equal(checkStore(path), undefined);
+  assert.match(lines.join('\n'), /^ {2}crawls +1 +0$/m);
+  assert.match(lines.join('\n'), /^ {2}tasks +1 +0$/m);
 });
