@@ -186,9 +186,8 @@ export class GuardProxy {
     remote.once('close', () => {
       this.#tunnels--;
       timer.clear();
-      client.destroy();
     });
-    client.once('close', () => remote.destroy());
+    tie(remote, client);
     remote.once('connect', () => {
       timer.clear();
       client.write('HTTP/1.1 200 Connection established\r\n\r\n');
@@ -202,6 +201,16 @@ export class GuardProxy {
     remote.pipe(client);
     client.pipe(remote);
   }
+}
+
+/** The ends of a tunnel close together. But what came from a remote end that has ended may still be on
+ *  its way to a slow reader, who closes when it has all. */
+export function tie(remote: Duplex, client: Duplex): void {
+  remote.once('close', () => {
+    if (remote.readableEnded) client.resume();
+    else client.destroy();
+  });
+  client.once('close', () => remote.destroy());
 }
 
 /** `agent`: false is a connection of its own. */

@@ -3,10 +3,11 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer, request } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
+import { Duplex } from 'node:stream';
 import { type TestContext, test } from 'node:test';
 import { AddressPolicy } from '../../shared/address.ts';
 import { AddressCache } from '../../shared/resolver.ts';
-import { GuardProxy } from '../../slave/browser/guard-proxy.ts';
+import { GuardProxy, tie } from '../../slave/browser/guard-proxy.ts';
 
 const timeout = 20_000;
 
@@ -122,4 +123,39 @@ test('guard proxy: a request that meets the end of a kept connection is sent aga
   // It may have been done, so it is sent once.
   assert.equal(await get(`${at}/4`, 'POST'), 502);
   assert.deepEqual(seen, ['/1', '/2', '/2', '/3', '/4']);
+});
+
+test('guard proxy: the end of a tunnel waits for a slow reader', async () => {
+  for (const isWhole of [true, false]) {
+    const remote = new Duplex({ read: () => {}, write: (_chunk, _, done) => done() });
+    const read: string[] = [];
+    let open = () => {};
+    const opened = new Promise<void>((resolve) => {
+      open = resolve;
+    });
+    const client = new Duplex({
+      read: () => {},
+      write: (chunk: Buffer, _, done) => {
+        read.push(String(chunk));
+        void opened.then(() => done());
+      },
+    });
+    tie(remote, client);
+    remote.pipe(client);
+    client.pipe(remote);
+    remote.push('head ');
+    remote.push('tail');
+    if (isWhole) remote.end().push(null);
+    else setImmediate(() => remote.destroy());
+    await once(remote, 'close');
+    if (isWhole) {
+      const taken = once(client, 'finish');
+      open();
+      await taken;
+      assert.equal(read.join(''), 'head tail');
+      // The reader has seen the end, and closes.
+      client.push(null);
+    }
+    if (!client.closed) await once(client, 'close');
+  }
 });
