@@ -154,7 +154,8 @@ export const resultFields = {
     of: written,
     meaning: 'duration of the whole fetch, redirects included; missing if nothing was requested',
     since,
-    schema: z.number().min(0),
+    // An integer in every output.
+    schema: z.number().min(0).max(Number.MAX_SAFE_INTEGER),
   },
   digest: {
     type: 'text',

@@ -313,6 +313,30 @@ test('[T-54] images that are no http or https URLs are left out and counted', as
   await liar.close();
 });
 
+test('[X-3] numbers that no output takes as an integer hold no crawl', async (t) => {
+  const liar = await target.slave(t);
+  if (liar === undefined || target.cluster === undefined) return;
+  const { cluster } = target;
+  const outputs = [{ kind: 'parquet', target: 'pages.parquet' }];
+  const crawl = await seeded(liar, 1, { outputs });
+  const task = await takeOne(liar);
+  const say = (lie: Message, images: readonly Message[] = []) =>
+    report(liar, task, { result: { ...page(task.url), ...lie }, images });
+  for (const ms of [2 ** 53, 1e308]) assert.equal((await say({ ms })).error, 'E_BAD_REQUEST');
+  // The one image that is left out counts, too.
+  const most = Number.MAX_SAFE_INTEGER;
+  const lie = { ms: most, bytes: most, imagesCut: most };
+  assert.equal((await say(lie, [{ src: '/a.png', via: 'img' }]))['state'], 'done');
+  let state: unknown;
+  while (state !== 'finished') {
+    state = (await statusOf(liar, crawl))['state'];
+    assert.match(String(state), /running|finished/);
+  }
+  const [line] = cluster.lines('pages.jsonl', crawl).map((text) => JSON.parse(text) as Message);
+  assert.equal(line?.['imagesCut'], most);
+  await liar.close();
+});
+
 test('[X-3] what a slave says reaches no terminal raw', async (t) => {
   const liar = await target.slave(t, 1);
   if (liar === undefined || target.cluster === undefined) return;

@@ -19,7 +19,9 @@ export function withHttpImages<F extends { readonly result: Result; readonly ima
   const cut = found.images.length - images.length;
   if (cut === 0) return found;
   const { result } = found;
-  return { ...found, images, result: { ...result, imagesCut: (result.imagesCut ?? 0) + cut } };
+  // An integer still, whatever a slave says.
+  const imagesCut = Math.min((result.imagesCut ?? 0) + cut, Number.MAX_SAFE_INTEGER);
+  return { ...found, images, result: { ...result, imagesCut } };
 }
 
 /** Is it an absolute http or https URL, exactly as the URL parser writes it? */
