@@ -50,7 +50,7 @@ export type CrawlArchiveOptions = {
   readonly commits: Pick<GroupCommit, 'written'>;
   /** `<out>`. */
   readonly folder: string;
-  readonly room: Room & { refused(): void };
+  readonly room: Room & { refused(folder: string): void };
   readonly digests: Digests;
   readonly events: ArchiveEvents;
 };
@@ -257,7 +257,7 @@ export class CrawlArchive {
         this.#isSpoiled = true;
       } catch (error) {
         if (!isDiskFull(error)) throw error;
-        room.refused();
+        room.refused(this.folder);
       }
     }
   }
@@ -352,7 +352,7 @@ export class CrawlArchive {
       this.#isFailureTold = false;
       return true;
     } catch (error) {
-      if (isDiskFull(error)) room.refused();
+      if (isDiskFull(error)) room.refused(this.folder);
       if (!this.#isFailureTold) events.indexFailed(this.#crawl.name, index, error);
       this.#isFailureTold = true;
       return error instanceof ConfigError;

@@ -24,7 +24,7 @@ import type { Exchange, Upload } from './uploads.ts';
 type SavedPagesOptions = {
   /** `<out>`. */
   readonly folder: string;
-  readonly room: Room & { refused(): void };
+  readonly room: Room & { refused(folder: string): void };
 };
 type SavingCrawl = {
   readonly id: number;
@@ -154,7 +154,7 @@ export class SavedPages {
         return;
       } catch (error) {
         if (!isDiskFull(error)) throw error;
-        room.refused();
+        room.refused(folder);
       }
     }
   }

@@ -25,7 +25,7 @@ export type KeptContent = {
 /** `fault`: why it could not be written; undefined: it is on the disk, `place` in which shard. */
 export type Kept = (fault?: string, place?: Place) => void;
 type Job = { readonly content: KeptContent; readonly then: Kept };
-export type QueueRoom = Room & { refused(): void };
+export type QueueRoom = Room & { refused(folder: string): void };
 export type Removed = { readonly deleted: number; readonly kept: number };
 
 /** How images lie in the folder of a crawl: as files, or in shards. It is never called twice at
@@ -155,7 +155,7 @@ export class ImageQueue {
         break;
       } catch (error) {
         if (!isDiskFull(error)) throw error;
-        this.#room.refused();
+        this.#room.refused(this.#keeper.path);
       }
     }
     for (const sha256 of wanted.keys()) this.#fresh.set(sha256, places?.get(sha256));

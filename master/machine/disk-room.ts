@@ -59,6 +59,8 @@ export class DiskRoom {
   readonly #options: DiskRoomOptions;
   #state: 'room' | 'short' = 'room';
   #wasRefused = false;
+  /** Where that was, if it is known: it may be on another disk than the folders. */
+  #refusedIn: string | undefined;
   /** A trial succeeded, and what had been refused was tried again. */
   #triedAt = Number.NEGATIVE_INFINITY;
   #pauseMs = 0;
@@ -99,10 +101,16 @@ export class DiskRoom {
     return new Promise((resolve) => this.#waiting.push(resolve));
   }
 
+  /** Can something be written to each of the folders? */
+  hasRoom(): boolean {
+    return this.#options.folders.every(canWrite);
+  }
+
   /** A write failed for lack of room, even if the file system shows free space: a quota, for
-   *  example. */
-  refused(): void {
+   *  example. `folder`: where; default: in one of those that are watched. */
+  refused(folder?: string): void {
     this.#wasRefused = true;
+    this.#refusedIn = folder;
     if (this.#state === 'short') return;
     const now = performance.now();
     const isAgain = now - this.#triedAt < againMs;
@@ -147,8 +155,10 @@ export class DiskRoom {
   #refusal(now: number): FreeSpace | undefined {
     if (!this.#wasRefused) return undefined;
     const { folders } = this.#options;
+    const refusedIn = this.#refusedIn;
+    const all = refusedIn === undefined ? folders : [...folders, refusedIn];
     const isPaused = now < this.#pausedUntil;
-    const folder = isPaused ? likely(folders) : folders.find((path) => !canWrite(path));
+    const folder = isPaused ? (refusedIn ?? likely(folders)) : all.find((path) => !canWrite(path));
     if (folder !== undefined) {
       const freeFiles = freeFilesOf(folder);
       return { folder, freeBytes: 0, ...(freeFiles < fewFiles && { freeFiles }) };
@@ -223,7 +233,17 @@ function canWrite(folder: string): boolean {
     rmSync(path);
     return true;
   } catch {
+    remove(path);
     return false;
+  }
+}
+
+/** A part of a trial takes room, too. */
+function remove(path: string): void {
+  try {
+    rmSync(path, { force: true });
+  } catch {
+    // Its folder is none.
   }
 }
 

@@ -5,7 +5,7 @@ import type { Room } from '../store/group-commit.ts';
 import { UnavailableError } from './sink.ts';
 
 /** The master's own disks. */
-export type WriteRoom = Room & { refused(): void };
+export type WriteRoom = Room & { hasRoom(): boolean; refused(): void };
 
 /** A write that finds no room is tried again, at the same place of the target.
  *  @throws UnavailableError the disk of the target alone is full · what `write` throws */
@@ -20,9 +20,9 @@ export async function withRoom<T>(
     } catch (error) {
       const cause = error instanceof ConfigError ? error.cause : error;
       if (room === undefined || !isDiskFull(cause)) throw error;
+      // The target is on another disk: what does not go there need not wait.
+      if (room.hasRoom()) throw new UnavailableError(messageOf(error), error);
       room.refused();
-      // The master's own disks have room: the target is on another one.
-      if (!room.isShort) throw new UnavailableError(messageOf(error), error);
     }
   }
 }

@@ -50,6 +50,30 @@ test('a disk that is full for a while costs time and nothing else', { timeout },
   assertExact(cluster, site.truth());
 });
 
+test('a full disk of an output, another one, holds up that output alone', {
+  timeout: 40_000,
+}, async (t) => {
+  const disk = SmallDisk.mount(t, 4);
+  if (disk === undefined) return;
+  const site = await siteFor(t, generateSite(506, 60));
+  const cluster = new Cluster(t);
+  const file = join(disk.path, 'pages.csv');
+  const output = `csv:${file}#records=pages`;
+  // So that it takes longer than a second, after which the output is tried again.
+  const slowly = ['--delay', '50', '--exit-when-done', '--output', output];
+  const master = await cluster.master([site.url, ...slowly]);
+  disk.fill();
+  const slave = cluster.slave();
+  await master.said(/its results wait for csv \(cannot write \S+pages\.csv: ENOSPC/);
+  await cluster.grown('pages.jsonl', site.truth().pages.length - 1);
+  disk.free();
+  await assertLeaves(master, slave);
+  assert.doesNotMatch(master.output, /the disk is full/);
+  assertExact(cluster, site.truth());
+  const lines = readFileSync(file, 'utf8').trimEnd().split('\n');
+  assert.equal(lines.length - 1, cluster.pages().length);
+});
+
 test('a stop on a full disk ends with one line, and the next start goes on', {
   timeout,
 }, async (t) => {

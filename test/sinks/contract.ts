@@ -169,6 +169,7 @@ export function sinkContract(
     let refusals = 0;
     const room = {
       isShort: false,
+      hasRoom: () => false,
       room: () => {
         room.isShort = false;
         return Promise.resolve();

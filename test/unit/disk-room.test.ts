@@ -94,6 +94,18 @@ test('disk room: a write that was refused needs a write that succeeds', async (t
   assert.deepEqual(said, ['short /dev/null/no 0']);
 });
 
+test('disk room: a write that was refused on another disk is said of that one', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'orbweaver-room-'));
+  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  const { room, said, pass } = roomOf(t, [folder]);
+  room.refused('/dev/null/images');
+  assert.equal(room.isShort, true, 'until something can be written there');
+  assert.equal(room.hasRoom(), true, 'what is watched has room');
+  pass(250);
+  assert.equal(room.isShort, true);
+  assert.deepEqual(said, ['short /dev/null/images 0']);
+});
+
 test('disk room: after a refusal that is over it goes on', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'orbweaver-room-'));
   t.after(() => rmSync(folder, { recursive: true, force: true }));
