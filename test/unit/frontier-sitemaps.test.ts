@@ -70,6 +70,44 @@ worldTest('a sitemap is a task of the crawl, and its URLs are one deep', async (
   assert.deepEqual(line?.sitemap, { kind: 'urlset', urls: 4, images: 0 });
 });
 
+/** Bytes of links that one commit takes, about: see `FilterQueue`. */
+const commitBytes = 1 << 20;
+
+/** Three commits of URLs below `path`, as one text. */
+function longList(path: string): Buffer {
+  const url = (i: number) => `${site}${path}${i}/${'x'.repeat(1_000)}`;
+  const count = (3 * commitBytes) / url(0).length;
+  return Buffer.from(Array.from({ length: count }, (_, i) => url(i)).join('\n'));
+}
+
+/** Counts the commits that have tasks from now on. */
+function commitsWithTasks({ store }: World): { count: number } {
+  const seen = { count: 0 };
+  const commit = store.commit.bind(store);
+  store.commit = (changes) => {
+    if (changes.some(({ table }) => table === 'tasks' || table === 'unsorted')) seen.count++;
+    return commit(changes);
+  };
+  return seen;
+}
+
+worldTest('what a slave lists at once is taken in several commits', async (world) => {
+  const slave = await begin(world, robotsOf(map));
+  const commits = commitsWithTasks(world);
+  const said = { kind: 'urlset', urls: longList('/map'), images: Buffer.alloc(0) } as const;
+  assert.equal(await tell(world, slave, map, said), 'done');
+  assert.ok(commits.count >= 3, `${commits.count} commits for a sitemap`);
+  const { known } = world.crawl().counters;
+  commits.count = 0;
+  const follow = [5, 4].map((priority) => ({ priority, links: longList(`/${priority}`) }));
+  const report = { ...reportOf(`${site}/`), follow };
+  const page = held(slave, `${site}/`);
+  assert.equal(await world.done(world.frontier.report(page, report)), 'done');
+  assert.ok(commits.count >= 6, `${commits.count} commits for a page`);
+  const [line] = world.lines().slice(-1) as { links?: number }[];
+  assert.equal(line?.links, world.crawl().counters.known - known);
+});
+
 worldTest('a sitemap in parts: each counts at once, the last one ends it', async (world) => {
   const slave = await begin(world, robotsOf(map));
   const first = part('urlset', [`${site}/b`], [`${site}/1.png`]);

@@ -23,7 +23,7 @@ export function handle(
       return () => done(isTaken ? 'done' : 'stale');
     }
     case 'links':
-      entry.links.total += batch.links(entry.part, entry.task, now);
+      entry.links.total += batch.links(entry.part, entry.from, now);
       return () => {};
     case 'failure': {
       const { failure, done } = entry;

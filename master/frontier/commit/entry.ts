@@ -109,7 +109,7 @@ export type Entry = {
       slave: string;
       done: (v: Verdict) => void;
     }
-  | { kind: 'links'; task: Task; part: Uint8Array; links: LinkCount }
+  | { kind: 'links'; from: Origin; part: Uint8Array; links: LinkCount }
   | { kind: 'offer'; offer: Offer; done: () => void }
   | { kind: 'failure'; failure: Failure; done: (v: Verdict) => void }
   | { kind: 'sitemap'; task: Task; part: SitemapPart; slave: string; done: (v: Verdict) => void }

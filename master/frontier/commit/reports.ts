@@ -33,12 +33,14 @@ import {
   type Answer,
   type FailedFetch,
   type Failure,
+  type Origin,
   type Report,
   type SitemapPart,
   smallEntryBytes,
   type Verdict,
 } from './entry.ts';
 import type { ImagesPort } from './images-port.ts';
+import { linkBytesMax, partsOf } from './link-parts.ts';
 import { imageValues, type Pictures } from './pictures.ts';
 import type { Pipeline } from './pipeline.ts';
 
@@ -57,9 +59,7 @@ type ReportsOptions = {
   readonly trace?: FrontierTrace | undefined;
 };
 
-/** Links of one page that are taken at once. */
-const linkBytesMax = 64 << 10;
-const lineFeed = 10;
+const none = new Uint8Array(0);
 /** A slave that takes so many leases fetches on while it waits for an answer, and a host with so
  *  many tasks waiting needs what this one led to only later, as does one that is asked so slowly
  *  that a part of them takes a while. */
@@ -73,6 +73,8 @@ const imageEntryBytes = 2_048;
 /** Of a row of an item besides its values, about; of one that was rejected, with them. */
 const rowBytes = 64;
 const rejectedBytes = 256;
+
+type Followed = NonNullable<Report['follow']>;
 
 export class Reports implements WorkEvents, LossEvents {
   readonly #options: ReportsOptions;
@@ -120,9 +122,10 @@ export class Reports implements WorkEvents, LossEvents {
       archiving.first(crawl, task, upload, (archived) => {
         const links = { total: 0 };
         const rest = this.#putFirstLinks(crawl, task, report.links, links);
+        const follow = report.follow && this.#putFirstFollowed(crawl, task, report.follow, links);
         // No spread of objects here: each takes a microsecond.
-        const bytes = smallEntryBytes + rest.length + images.length * 128 + bytesOf(items);
-        const { follow } = report;
+        let bytes = smallEntryBytes + rest.length + images.length * 128 + bytesOf(items);
+        for (const followed of follow ?? []) bytes += followed.links.length;
         const last = { result, images, links: rest, packed, items, follow };
         const kind = 'report';
         const mayWaitMs = hurryOf(crawl, task, holder, host);
@@ -250,12 +253,24 @@ export class Reports implements WorkEvents, LossEvents {
       return Promise.resolve('stale');
     }
     if (part.end !== undefined) dispatcher.claim(claim);
-    const bytes = smallEntryBytes + part.urls.length + part.images.length;
     const slave = claim.holder.name;
     return new Promise((done) =>
-      archiving.first(crawl, task, upload, (archived) =>
-        pipeline.put({ kind: 'sitemap', crawl, bytes, archived, task, part, slave, done }),
-      ),
+      archiving.first(crawl, task, upload, (archived) => {
+        const { kind } = part;
+        const entry = { kind: 'sitemap', crawl, task, slave } as const;
+        const [urls, images] = [partsOf(part.urls), partsOf(part.images)];
+        const pieces = [
+          ...urls.parts.map((some) => ({ kind, urls: some, images: none })),
+          ...images.parts.map((some) => ({ kind, urls: none, images: some })),
+        ];
+        for (const piece of pieces) {
+          const bytes = smallEntryBytes + piece.urls.length + piece.images.length;
+          pipeline.put({ ...entry, bytes, part: piece, done: () => {} });
+        }
+        const last = { kind, urls: urls.rest, images: images.rest, end: part.end };
+        const bytes = smallEntryBytes + last.urls.length + last.images.length;
+        pipeline.put({ ...entry, bytes, archived, part: last, done });
+      }),
     );
   }
 
@@ -348,27 +363,33 @@ export class Reports implements WorkEvents, LossEvents {
    *  again, with some of its links known. */
   #putFirstLinks(
     crawl: Crawl,
-    task: Task,
+    from: Origin,
     links: Uint8Array,
     found: { total: number },
+    keptBytes = linkBytesMax,
   ): Uint8Array {
-    let rest = links;
-    while (rest.length > linkBytesMax) {
-      const cut = rest.lastIndexOf(lineFeed, linkBytesMax - 1) + 1;
-      // Longer than any URL, so it will be dropped.
-      if (cut === 0) break;
-      const part = rest.subarray(0, cut);
-      this.#options.pipeline.put({
-        kind: 'links',
-        crawl,
-        bytes: part.length,
-        task,
-        part,
-        links: found,
-      });
-      rest = rest.subarray(cut);
+    const { parts, rest } = partsOf(links, keptBytes);
+    for (const part of parts) {
+      const bytes = part.length;
+      this.#options.pipeline.put({ kind: 'links', crawl, bytes, from, part, links: found });
     }
     return rest;
+  }
+
+  /** The same of links that have priorities of their own; what stays is no more in all. */
+  #putFirstFollowed(
+    crawl: Crawl,
+    { url, depth }: Task,
+    follow: Followed,
+    found: { total: number },
+  ): Followed {
+    let keptBytes = linkBytesMax;
+    return follow.map(({ priority, links }) => {
+      const from = { url, depth, priority };
+      const rest = this.#putFirstLinks(crawl, from, links, found, keptBytes);
+      keptBytes = Math.max(0, keptBytes - rest.length);
+      return { priority, links: rest };
+    });
   }
 
   /** An attempt failed: retries with a growing wait, or ends the task. For a task of a host, the
