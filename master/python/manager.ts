@@ -162,11 +162,18 @@ export class Manager implements FrontierListener {
     return this.#exits.areRelated(address, ours, theirs);
   }
 
-  #create(caller: Caller, { args }: PyRequest): PyValue {
-    const [name] = args;
+  #create(caller: Caller, { args, kwds }: PyRequest): PyValue {
+    const [name, ...more] = args;
     if (typeof name !== 'string' || !typeid.test(name)) {
       const shown = typeof name === 'string' ? quoted(name) : '?';
       throw new TracebackError('KeyError', `${shown}: a queue must have a name like task_queue`);
+    }
+    // Ignored, m.queue('a') and m.queue('b') would be one queue, and m.Queue(5) without a limit.
+    if (more.length + kwds.size > 0) {
+      const why =
+        `${name}() takes no arguments: a queue is chosen by the registered name alone, ` +
+        'and its maximum length by --queues name:length';
+      throw new TracebackError('TypeError', why);
     }
     const object = this.#open(name);
     const ident = this.#exits.created(addressOf(caller), name);

@@ -54,6 +54,20 @@ test('[Y-2] an unknown function, object or method is #TRACEBACK with the names t
   peer.kill();
 });
 
+test('[Y-1] a create with more than a name is refused, and says what to do', async () => {
+  const queue = name();
+  const { kind, text } = await PythonPeer.once(target, 'create', [queue, 5]);
+  assert.equal(kind, '#TRACEBACK');
+  assert.match(
+    text,
+    /TypeError: \w+\(\) takes no arguments: .*registered name.*--queues name:length/,
+  );
+  const peer = await PythonPeer.dial(target);
+  const named = await peer.request(null, 'create', [queue], [['maxsize', 5]]);
+  assert.match(named.text, /takes no arguments/);
+  await peer.raw.close();
+});
+
 test('[Y-3] a reply is of protocol 2 for a request of protocol 2, else of 3', async () => {
   for (const [protocol, expected] of [
     [2, 2],
