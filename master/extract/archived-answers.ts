@@ -182,8 +182,7 @@ export class ArchivedAnswers {
     const isHttp = /^https?:/.test(url) && /^HTTP\//.test(block.toString('latin1', 0, 5));
     const { kind = 'page', answer = 'yes', task = url, depth = '0' } = Object.fromEntries(said);
     if (!isHttp || !URL.canParse(url) || !isOfPages(kind)) return 'other';
-    const headEnd = block.indexOf('\r\n\r\n');
-    const head = block.toString('latin1', 0, Math.max(0, headEnd));
+    const { head, payload } = partsOf(block);
     const { status } = answerOf(Buffer.from(`${head}\r\n`, 'latin1'));
     const place = { file, offset };
     if (type === 'response' && isPageStatus(status)) this.#remember(fields, place);
@@ -193,7 +192,7 @@ export class ArchivedAnswers {
     const mayBePage = types.length === 0 || types.some((text) => pageTypes.test(text));
     if (!isPageStatus(status)) return 'failed';
     if (!mayBePage) return 'other';
-    const found = type === 'revisit' ? await this.#bodyOf(fields) : block.subarray(headEnd + 4);
+    const found = type === 'revisit' ? await this.#bodyOf(fields) : payload;
     if (found === undefined) return 'missing';
     const isChunked = /\r\ntransfer-encoding:[^\r]*chunked/i.test(head);
     const body = isChunked ? unchunked(found) : found;
@@ -215,7 +214,7 @@ export class ArchivedAnswers {
     if (place === undefined) return undefined;
     const path = join(this.folder, place.file);
     for await (const { block } of warcRecords(path, { offset: place.offset })) {
-      return block.subarray(block.indexOf('\r\n\r\n') + 4);
+      return partsOf(block).payload;
     }
     return undefined;
   }
@@ -256,6 +255,17 @@ function fieldsIn(block: Buffer | undefined): ReadonlyMap<string, string> {
     if (name !== undefined && value !== undefined) fields.set(name, value);
   }
   return fields;
+}
+
+/** The head of an answer, without the empty line at its end, and what follows. Other programs keep
+ *  the line ends of a host, which may be line feeds alone. Source: RFC 9112, 2.2. */
+function partsOf(block: Buffer): { readonly head: string; readonly payload: Buffer } {
+  const usual = block.indexOf('\n\r\n');
+  const odd = (usual < 0 ? block : block.subarray(0, usual + 1)).indexOf('\n\n');
+  const [end, begin] = odd < 0 ? [usual, usual + 3] : [odd, odd + 2];
+  const lines = block.toString('latin1', 0, Math.max(0, end)).split('\n');
+  const head = lines.map((line) => line.replace(/\r$/, '')).join('\r\n');
+  return { head, payload: block.subarray(begin) };
 }
 
 function endOf(fields: WarcRecord['fields']): BodyEnd {

@@ -42,7 +42,8 @@ async function ours(): Promise<Buffer[]> {
   return members;
 }
 
-function theirs(): Buffer[] {
+/** `eol`: ends the lines of heads, as its host had it. */
+function theirs(eol = '\r\n'): Buffer[] {
   const record = (type: 'warcinfo' | 'response', fields: [string, string][], text: string) => {
     const block = Buffer.from(text);
     const head = recordHead(
@@ -58,7 +59,7 @@ function theirs(): Buffer[] {
     record(
       'response',
       [['WARC-Target-URI', origin + path]],
-      `HTTP/1.1 200 OK\r\ncontent-type: text/html\r\n\r\n${path}`,
+      ['HTTP/1.1 200 OK', 'content-type: text/html', '', `${path}\n\n\r\n\r\n`].join(eol),
     );
   return [record('warcinfo', [], 'software: Wget\r\n'), page('/a'), page('/b'), page('/c')];
 }
@@ -117,5 +118,22 @@ test('archived answers: of another program each whole answer counts', async (t) 
   ] as const) {
     writeFileSync(path, whole.subarray(0, bytes));
     assert.equal((await read(folder)).found.length, count);
+  }
+});
+
+test('archived answers: the lines of a head may end with line feeds alone', async (t) => {
+  for (const eol of ['\r\n', '\n']) {
+    const { folder, path } = archive(t);
+    writeFileSync(path, Buffer.concat(theirs(eol)));
+    const found = [];
+    for await (const { answer } of (await ArchivedAnswers.open(folder)).from(undefined)) {
+      if (typeof answer !== 'string') found.push([answer.head, String(answer.body)]);
+    }
+    const head = 'HTTP/1.1 200 OK\r\ncontent-type: text/html';
+    const bodies = ['/a', '/b', '/c'].map((page) => `${page}\n\n\r\n\r\n`);
+    assert.deepEqual(
+      found,
+      bodies.map((body) => [head, body]),
+    );
   }
 });
