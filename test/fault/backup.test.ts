@@ -15,11 +15,14 @@ import { type TestContext, test } from 'node:test';
 import { Backups } from '../../master/repair/backup.ts';
 import type { NativeStore } from '../../master/store/lmdb.ts';
 import { generateSite } from '../../selftest/site.ts';
+import { parseAddress } from '../../shared/client.ts';
 import { StoreError } from '../../shared/errors.ts';
 import { Cluster } from '../support/cluster.ts';
 import { assertExact } from '../support/exact.ts';
 import { execSlave, jobLines, runJob } from '../support/exec.ts';
 import { assertLeaves, siteFor } from '../support/parts.ts';
+import { RawPeer } from '../support/raw-peer.ts';
+import { nextTask, report } from '../support/raw-slave.ts';
 import { SmallDisk } from '../support/small-disk.ts';
 
 const timeout = 90_000;
@@ -69,6 +72,37 @@ test('a backup has the records of jobs, and a master that begins with it goes on
     [1, 2],
   );
   assert.doesNotMatch(master.output, /moved away/);
+});
+
+test('a report of before does not end another task of a master that begins with a backup', {
+  timeout,
+}, async (t) => {
+  const cluster = new Cluster(t);
+  const seed = 'http://127.0.0.1:9/';
+  const flags = [seed, '--ignore-robots', '--delay', '0'];
+  const master = await cluster.master(flags);
+  const join = async ({ address, authkey }: Cluster) => {
+    const { host, port } = parseAddress(address);
+    const slave = await RawPeer.join({ host, port, authkey }, 'slave');
+    await slave.must('task.credit', { count: 1, slots: 4 });
+    return slave;
+  };
+  const before = await join(cluster);
+  const first = await nextTask(before);
+  await cluster.ask('backup', 'early');
+  await report(before, first, { links: [`${seed}old`] });
+  const lost = await nextTask(before);
+  assert.equal(lost.url, `${seed}old`);
+  await master.kill('SIGKILL');
+  const second = copyOf(t, cluster, 'early');
+  await second.master(flags);
+  const now = await join(second);
+  // The page has changed: its link is another one, whose task has the same place.
+  await report(now, await nextTask(now), { links: [`${seed}new`] });
+  const task = await nextTask(now);
+  assert.equal(task.url, `${seed}new`);
+  assert.equal((await report(now, { ...lost, lease: 0 }))['state'], 'stale');
+  assert.equal((await report(now, task))['state'], 'done');
 });
 
 test('who can ask for backups cannot fill the disk with them', { timeout }, async (t) => {

@@ -128,9 +128,11 @@ export class Dispatcher {
   #named(claim: Claim): { task: Task | undefined; held?: Lease } {
     const held = this.#leases.held(claim);
     if (held?.name.equals(claim.name)) return { task: held.task, held };
-    const key = this.#options.names.keyIn(claim.name);
-    const task = key && this.#options.crawls.find(key);
-    return { task: task?.state === 'committing' ? undefined : task };
+    const { names, crawls } = this.#options;
+    const key = names.keyIn(claim.name);
+    const task = key && crawls.find(key);
+    if (task === undefined || task.state === 'committing') return { task: undefined };
+    return { task: names.of(task).equals(claim.name) ? task : undefined };
   }
 
   /** A task comes back unfetched, and waits for `waitMs`. Returns false if the holder did not have

@@ -1,6 +1,8 @@
 /**
- * Names of tasks on the wire: the key in the store and a seal. A slave that was never given a task
- * cannot name it, though keys can be guessed. This matters because a report counts without a lease.
+ * Names of tasks on the wire: the key in the store and two seals. A slave that was never given a
+ * task cannot name it, though keys can be guessed. This matters because a report counts without a
+ * lease. The second seal is of what is fetched: a master that begins with a backup, or with what a
+ * repair has saved, gives keys again that slaves know as those of other URLs.
  * Source: PROTOCOL.md [T-2], [T-10].
  */
 
@@ -9,6 +11,7 @@ import type { Fingerprinter } from '../filter/fingerprint.ts';
 import { keyOf, type Task } from './tasks.ts';
 
 const sealBytes = 8;
+const nameBytes = taskKeyBytes + 2 * sealBytes;
 
 export class TaskNames {
   readonly #secret: Uint8Array;
@@ -22,21 +25,23 @@ export class TaskNames {
 
   of(task: Task): Buffer {
     const key = keyOf(task);
-    const name = Buffer.allocUnsafe(taskKeyBytes + sealBytes);
+    const name = Buffer.allocUnsafe(nameBytes);
     name.set(key);
-    name.set(this.#seal(key), taskKeyBytes);
+    name.set(this.#seal(key.toString('hex')), taskKeyBytes);
+    name.set(this.#seal(`${task.kind} ${task.url}`), taskKeyBytes + sealBytes);
     return name;
   }
 
   /** Returns the key in a name; undefined if the name was never given out. */
   keyIn(name: Uint8Array): Buffer | undefined {
-    if (name.length !== taskKeyBytes + sealBytes) return undefined;
+    if (name.length !== nameBytes) return undefined;
     const key = Buffer.from(name.subarray(0, taskKeyBytes));
-    return this.#seal(key).equals(name.subarray(taskKeyBytes)) ? key : undefined;
+    const seal = name.subarray(taskKeyBytes, taskKeyBytes + sealBytes);
+    return this.#seal(key.toString('hex')).equals(seal) ? key : undefined;
   }
 
-  #seal(key: Buffer): Buffer {
-    const { buffer } = this.#fingerprinter.one(this.#secret, `task ${key.toString('hex')}`);
+  #seal(what: string): Buffer {
+    const { buffer } = this.#fingerprinter.one(this.#secret, `task ${what}`);
     return Buffer.from(buffer, 0, sealBytes);
   }
 }
