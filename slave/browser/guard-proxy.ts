@@ -203,8 +203,8 @@ export class GuardProxy {
   }
 }
 
-/** The ends of a tunnel close together. But what came from a remote end that has ended may still be on
- *  its way to a slow reader, who closes when it has all. */
+/** The ends of a tunnel close together. But what came from a remote end that has ended may still be
+ *  on its way to a slow reader, who closes when it has all. */
 export function tie(remote: Duplex, client: Duplex): void {
   remote.once('close', () => {
     if (remote.readableEnded) client.resume();
