@@ -13,7 +13,15 @@ const waitMsMax = 4_000;
 const forgetMs = 600_000;
 const addressesMax = 16_384;
 
-type Memory = { sessions: number; failures: number; refusals: number; refusedAt: number };
+/** A wrong key, a pickle with something that is not allowed, or another end of a connection. */
+type Refusal = 'key' | 'pickle' | 'other';
+type Memory = {
+  sessions: number;
+  failures: number;
+  /** Each kind by itself: a program whose pickles are refused must not hide a wrong key. */
+  refusals: Record<Refusal, number>;
+  refusedAt: number;
+};
 
 export class PeerAddresses {
   readonly #perAddress: number;
@@ -53,28 +61,33 @@ export class PeerAddresses {
     const memory = this.#memories.get(address);
     if (memory === undefined) return;
     memory.sessions--;
-    if (memory.sessions === 0 && memory.refusals === 0) this.#memories.delete(address);
+    const { key, pickle, other } = memory.refusals;
+    if (memory.sessions === 0 && key + pickle + other === 0) this.#memories.delete(address);
   }
 
-  /** Counts a refusal, for a wrong key or another reason; returns the refusals so far. */
-  refused(address: string, why: 'key' | 'other', now: number): number {
+  /** Counts a refusal; returns the refusals of its kind so far. */
+  refused(address: string, why: Refusal, now: number): number {
     const memory = this.#recall(address, now);
     memory.refusedAt = now;
-    memory.refusals++;
+    const times = ++memory.refusals[why];
     if (why === 'key') memory.failures++;
     this.#memories.delete(address);
     this.#memories.set(address, memory);
-    return memory.refusals;
+    return times;
   }
 
   #recall(address: string, now: number): Memory {
     const known = this.#memories.get(address);
     if (known !== undefined) {
-      if (now - known.refusedAt > forgetMs) known.failures = known.refusals = 0;
+      if (now - known.refusedAt > forgetMs) {
+        known.failures = 0;
+        known.refusals = { key: 0, pickle: 0, other: 0 };
+      }
       return known;
     }
     if (this.#memories.size >= addressesMax) this.#forgetOne();
-    const memory = { sessions: 0, failures: 0, refusals: 0, refusedAt: now };
+    const refusals = { key: 0, pickle: 0, other: 0 };
+    const memory = { sessions: 0, failures: 0, refusals, refusedAt: now };
     this.#memories.set(address, memory);
     return memory;
   }

@@ -139,7 +139,7 @@ export class MasterServer implements FrontierListener {
         return this.#isKeyShort ? 0 : this.#addresses.waitMs(address, performance.now());
       },
       refusedPickle: (error) => {
-        const times = this.#addresses.refused(address, 'other', performance.now());
+        const times = this.#addresses.refused(address, 'pickle', performance.now());
         this.#services.events.refusedPickle(session.peer, error, times);
       },
       onGreeted: () => this.#strangers.delete(session),

@@ -36,6 +36,16 @@ test('peer addresses: what is no wrong key is counted and does not make wait', (
   assert.equal(addresses.waitMs('a', 0), 0);
 });
 
+test('peer addresses: refused pickles, and closed connections, hide no wrong key in the log', () => {
+  const addresses = new PeerAddresses(100);
+  for (let i = 1; i <= 20; i++) {
+    assert.equal(addresses.refused('a', 'pickle', 0), i);
+    assert.equal(addresses.refused('a', 'other', 0), i);
+  }
+  assert.equal(addresses.refused('a', 'key', 0), 1);
+  assert.equal(addresses.waitMs('a', 0), 0);
+});
+
 test('peer addresses: the right key does not make its refusals forgotten, time does', () => {
   const addresses = new PeerAddresses(100);
   for (let i = 1; i <= 20; i++) {
