@@ -135,8 +135,7 @@ export class Dispatcher {
     return { task: names.of(task).equals(claim.name) ? task : undefined };
   }
 
-  /** A task comes back unfetched, and waits for `waitMs`. Returns false if the holder did not have
-   *  it. */
+  /** A task comes back unfetched, and waits for `waitMs`; false: the holder did not have it. */
   release(held: HeldLease, waitMs = 0): boolean {
     const lease = this.#leases.held(held);
     if (lease === undefined) return false;
