@@ -4,7 +4,7 @@
  * Source: Linux, "Control Group v2", cpu.max and memory.max; v1, cpu.cfs_quota_us and
  * memory.limit_in_bytes.
  */
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { totalmem } from 'node:os';
 import { join } from 'node:path';
 import { grouped } from '../../shared/amount.ts';
@@ -58,7 +58,10 @@ function groupFolders(root: string): string[] {
   for (const line of textOf(join(root, 'proc/self/cgroup')).split('\n')) {
     const [, controllers, path] = /^\d+:([^:]*):(\/.*)$/.exec(line) ?? [];
     if (controllers === undefined || path === undefined) continue;
-    const names = controllers === '' ? ['', 'unified'] : [controllers, ...controllers.split(',')];
+    // Each start asks, and most hierarchies of v1 have neither limit.
+    if (controllers !== '' && !/\b(?:cpu|memory)\b/.test(controllers)) continue;
+    const names =
+      controllers === '' ? ['', 'unified'] : new Set([controllers, ...controllers.split(',')]);
     for (const name of names) {
       const parts = path.split('/').filter((part) => part !== '');
       for (let depth = parts.length; depth >= 0; depth--) {
@@ -77,7 +80,8 @@ function numbersOf(path: string): number[] | undefined {
 
 function textOf(path: string): string {
   try {
-    return readFileSync(path, 'latin1');
+    // Most are not there, and an error takes ten times as long.
+    return existsSync(path) ? readFileSync(path, 'latin1') : '';
   } catch {
     return '';
   }
