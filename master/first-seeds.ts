@@ -1,8 +1,7 @@
 /** The seeds that a master is started with: of the command line, of files and of a crawl file. */
-import { amount, grouped } from '../shared/amount.ts';
 import type { Logger } from '../shared/log.ts';
 import type { Notices } from './cli/notices.ts';
-import { seedParts } from './cli/seeds.ts';
+import { countOf, partlyAdded, seedParts } from './cli/seeds.ts';
 import type { ServeOptions } from './cli/serve-options.ts';
 import type { Frontier } from './frontier/frontier.ts';
 
@@ -34,12 +33,10 @@ export async function seedFirst(
   let addedCount = 0;
   for (const part of seedParts(further)) {
     if (stopping.aborted) {
-      const count = further.seeds.length + further.requests.length;
-      const added = `${grouped(addedCount)} of ${amount(count, 'seed')} are added`;
-      log.warn({ crawl: name }, `stopping: ${added}; the same command adds the others`);
+      log.warn({ crawl: name }, `stopping: ${partlyAdded(addedCount, further)}`);
       return;
     }
-    addedCount += part.seeds.length + (part.requests?.length ?? 0);
+    addedCount += countOf(part);
     const { admitted, refused } = await frontier.seed({
       ...{ crawl: name, ...part, priority: 0, schedule },
     });

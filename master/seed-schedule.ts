@@ -102,12 +102,14 @@ export class SeedSchedule implements FrontierListener {
     const { frontier, log } = this.#options;
     const warn = (text: string) => log.warn({ crawl }, text);
     const asking = { spec, warn, signal: stopping };
-    this.#isNew = !frontier.crawls.has(crawl);
-    if (this.#isNew) {
-      const seeds = await gather(list, crawlFile, asking).catch((error: unknown) => {
+    const ask = (some: SeedList) =>
+      gather(some, crawlFile, asking).catch((error: unknown) => {
         if (stopping.aborted) return none;
         throw error;
       });
+    this.#isNew = !frontier.crawls.has(crawl);
+    if (this.#isNew) {
+      const seeds = await ask(list);
       const count = seeds.urls.length + seeds.requests.length + given.length;
       const isFound = count > 0 || list.parts.some(isRepeated);
       if (isFound || list.parts.length === 0 || stopping.aborted) return seeds;
@@ -116,10 +118,9 @@ export class SeedSchedule implements FrontierListener {
     // Those on a schedule are asked when their time has come.
     const parts = list.parts.filter((part) => !isRepeated(part));
     try {
-      return await gather({ ...list, parts }, crawlFile, asking);
+      return await ask({ ...list, parts });
     } catch (error) {
       if (!(error instanceof ConfigError)) throw error;
-      if (stopping.aborted) return none;
       warn(`${error.message}; crawl ${crawl} goes on with the seeds that it has`);
       return none;
     }

@@ -18,12 +18,12 @@ import {
   type OrbError,
   ProtocolError,
 } from './errors.ts';
+import { addressMsOf } from './far-addresses.ts';
 import { decodeMessage, encodeMessage } from './frame.ts';
 import { type Agreement, ClientHandshake, roleProof, sameBytes } from './handshake.ts';
 import { limits, type Push, protocolVersion } from './protocol.ts';
 import type { Replies } from './replies.ts';
 import type { Said, Verb } from './requests.ts';
-import { addressMsOf } from './resolver.ts';
 import { SharedQueue } from './shared-queue.ts';
 import { isLoopback } from './url.ts';
 

@@ -1,11 +1,18 @@
-/** Connections that packages make to hosts with several addresses. */
+/**
+ * Hosts with several addresses. Node gives up each of them but the last after 250 ms: it would
+ * never reach a distant host that has an IPv6 address from a machine without IPv6.
+ */
 import { setDefaultAutoSelectFamilyAttemptTimeout } from 'node:net';
 
-/** How long the next address waits for one that does not answer. */
-const attemptMs = 2500;
+/** Of a driver that has no option for it. */
+const timeoutMsDefault = 10_000;
 
-/** Node gives up each address but the last after 250 ms: a database that is farther away, and whose
- *  name has addresses of both families, would never be reached. Drivers have no option for it. */
+/** How long each address but the last is tried, of a limit for all: a quarter. */
+export function addressMsOf(timeoutMs: number): number {
+  return Math.max(250, Math.round(timeoutMs / 4));
+}
+
+/** For connections that packages make. */
 export function waitForFarAddresses(): void {
-  setDefaultAutoSelectFamilyAttemptTimeout(attemptMs);
+  setDefaultAutoSelectFamilyAttemptTimeout(addressMsOf(timeoutMsDefault));
 }

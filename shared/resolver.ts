@@ -35,13 +35,6 @@ export class LookupError extends Error {
   }
 }
 
-/** How long each address of a name but the last is tried by Node, of a limit for all: a quarter. By
- *  its default of 250 ms it would never reach a distant host that has an IPv6 address from a
- *  machine without IPv6. */
-export function addressMsOf(timeoutMs: number): number {
-  return Math.max(250, Math.round(timeoutMs / 4));
-}
-
 type AddressCacheOptions = {
   /** Names kept; the one unused for longest goes first. */
   readonly countMax?: number;

@@ -30,7 +30,7 @@ import { askStatus } from './asks/status.ts';
 import { askWhy } from './asks/why.ts';
 import { recrawl } from './recrawl.ts';
 import { type Gathered, gather } from './seed-gathering.ts';
-import { readSeeds, seedParts } from './seeds.ts';
+import { countOf, partlyAdded, readSeeds, seedParts } from './seeds.ts';
 
 /** Returns the exit code. @throws ConfigError the operator must act · AuthError */
 export async function ask(options: AskOptions): Promise<number> {
@@ -222,12 +222,11 @@ async function add(
     const asked = master.request('crawl.add', { crawl, ...part, priority, ...made });
     const reply = await asked.catch((error: unknown) => {
       if (offered === 0) throw error;
-      const count = amount(seeds.length + requests.length, 'seed');
-      const rest = `${number(offered)} of ${count} are added; the same command adds the others`;
-      throw new ConfigError(`${messageOf(error)}: ${rest}`, error);
+      const text = `${messageOf(error)}: ${partlyAdded(offered, { seeds, requests })}`;
+      throw new ConfigError(text, error);
     });
     made = {};
-    offered += part.seeds.length + (part.requests?.length ?? 0);
+    offered += countOf(part);
     answer.admitted += reply.admitted;
     answer.known += reply.known;
     answer.refused.push(...reply.refused);

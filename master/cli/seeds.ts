@@ -4,6 +4,7 @@
  * line changes nothing. Files and lines are bounded.
  */
 import { createReadStream } from 'node:fs';
+import { amount, grouped } from '../../shared/amount.ts';
 import { requestLimits } from '../../shared/crawl.ts';
 import { ConfigError, messageOf } from '../../shared/errors.ts';
 import { limits } from '../../shared/protocol.ts';
@@ -17,6 +18,11 @@ const seedsMax = 1_000_000;
 const shownChars = 100;
 /** Characters of the URLs of one request, apart from its last URL. */
 const partChars = 1 << 20;
+
+type Seeds = {
+  readonly seeds: readonly string[];
+  readonly requests?: readonly SeedRequest[];
+};
 
 /** Returns the URLs of a file that a crawl file names. `what`: how errors call it.
  *  @throws ConfigError as `readSeeds` */
@@ -83,14 +89,21 @@ export function* partsOf(seeds: readonly string[]): Generator<string[]> {
 export function* seedParts({
   seeds,
   requests,
-}: {
-  readonly seeds: readonly string[];
-  readonly requests: readonly SeedRequest[];
-}): Generator<{ seeds: string[]; requests?: SeedRequest[] }> {
+}: Required<Seeds>): Generator<{ seeds: string[]; requests?: SeedRequest[] }> {
   for (const part of partsOf(seeds)) yield { seeds: part };
   for (let from = 0; from < requests.length; from += requestLimits.countMax) {
     yield { seeds: [], requests: requests.slice(from, from + requestLimits.countMax) };
   }
+}
+
+export function countOf({ seeds, requests = [] }: Seeds): number {
+  return seeds.length + requests.length;
+}
+
+/** What a command that ends too early says. */
+export function partlyAdded(count: number, all: Seeds): string {
+  const added = `${grouped(count)} of ${amount(countOf(all), 'seed')} are added`;
+  return `${added}; the same command adds the others`;
 }
 
 async function readWhole(

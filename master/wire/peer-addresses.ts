@@ -23,6 +23,8 @@ type Memory = {
   refusedAt: number;
 };
 
+const noRefusals = (): Memory['refusals'] => ({ key: 0, pickle: 0, other: 0 });
+
 export class PeerAddresses {
   readonly #perAddress: number;
   /** In order of their last refusal. */
@@ -81,13 +83,12 @@ export class PeerAddresses {
     if (known !== undefined) {
       if (now - known.refusedAt > forgetMs) {
         known.failures = 0;
-        known.refusals = { key: 0, pickle: 0, other: 0 };
+        known.refusals = noRefusals();
       }
       return known;
     }
     if (this.#memories.size >= addressesMax) this.#forgetOne();
-    const refusals = { key: 0, pickle: 0, other: 0 };
-    const memory = { sessions: 0, failures: 0, refusals, refusedAt: now };
+    const memory = { sessions: 0, failures: 0, refusals: noRefusals(), refusedAt: now };
     this.#memories.set(address, memory);
     return memory;
   }

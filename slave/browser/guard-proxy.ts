@@ -16,7 +16,8 @@ import { connect, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { AddressPolicy } from '../../shared/address.ts';
 import { AwakeTimer } from '../../shared/awake.ts';
-import { type AddressCache, addressMsOf } from '../../shared/resolver.ts';
+import { addressMsOf } from '../../shared/far-addresses.ts';
+import type { AddressCache } from '../../shared/resolver.ts';
 import { BlockedError, checkUrl, guardedLookup } from '../fetch/guard.ts';
 
 type GuardProxyOptions = {

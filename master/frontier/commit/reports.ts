@@ -31,6 +31,7 @@ import type { FrontierTrace } from '../trace.ts';
 import type { Archiving } from './archiving.ts';
 import {
   type Answer,
+  type Entry,
   type FailedFetch,
   type Failure,
   type Origin,
@@ -75,6 +76,7 @@ const rowBytes = 64;
 const rejectedBytes = 256;
 
 type Followed = NonNullable<Report['follow']>;
+type SitemapEntry = Extract<Entry, { kind: 'sitemap' }>;
 
 export class Reports implements WorkEvents, LossEvents {
   readonly #options: ReportsOptions;
@@ -256,20 +258,16 @@ export class Reports implements WorkEvents, LossEvents {
     const slave = claim.holder.name;
     return new Promise((done) =>
       archiving.first(crawl, task, upload, (archived) => {
-        const { kind } = part;
-        const entry = { kind: 'sitemap', crawl, task, slave } as const;
-        const [urls, images] = [partsOf(part.urls), partsOf(part.images)];
-        const pieces = [
-          ...urls.parts.map((some) => ({ kind, urls: some, images: none })),
-          ...images.parts.map((some) => ({ kind, urls: none, images: some })),
-        ];
-        for (const piece of pieces) {
+        const { kind, end } = part;
+        const put = (piece: SitemapPart, last: Pick<SitemapEntry, 'archived' | 'done'>) => {
           const bytes = smallEntryBytes + piece.urls.length + piece.images.length;
-          pipeline.put({ ...entry, bytes, part: piece, done: () => {} });
-        }
-        const last = { kind, urls: urls.rest, images: images.rest, end: part.end };
-        const bytes = smallEntryBytes + last.urls.length + last.images.length;
-        pipeline.put({ ...entry, bytes, archived, part: last, done });
+          pipeline.put({ kind: 'sitemap', crawl, bytes, task, part: piece, slave, ...last });
+        };
+        const [urls, images] = [partsOf(part.urls), partsOf(part.images)];
+        const more = { done: () => {} };
+        for (const some of urls.parts) put({ kind, urls: some, images: none }, more);
+        for (const some of images.parts) put({ kind, urls: none, images: some }, more);
+        put({ kind, urls: urls.rest, images: images.rest, end }, { archived, done });
       }),
     );
   }

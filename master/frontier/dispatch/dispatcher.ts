@@ -129,10 +129,8 @@ export class Dispatcher {
     const held = this.#leases.held(claim);
     if (held?.name.equals(claim.name)) return { task: held.task, held };
     const { names, crawls } = this.#options;
-    const key = names.keyIn(claim.name);
-    const task = key && crawls.find(key);
-    if (task === undefined || task.state === 'committing') return { task: undefined };
-    return { task: names.of(task).equals(claim.name) ? task : undefined };
+    const task = names.taskOf(claim.name, (key) => crawls.find(key));
+    return { task: task?.state === 'committing' ? undefined : task };
   }
 
   /** A task comes back unfetched, and waits for `waitMs`; false: the holder did not have it. */

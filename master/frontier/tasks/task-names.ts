@@ -32,8 +32,15 @@ export class TaskNames {
     return name;
   }
 
-  /** Returns the key in a name; undefined if the name was never given out. */
-  keyIn(name: Uint8Array): Buffer | undefined {
+  /** Returns the task of that name, which `find` looks up by its key; undefined if there is none. */
+  taskOf(name: Uint8Array, find: (key: Buffer) => Task | undefined): Task | undefined {
+    const key = this.#keyIn(name);
+    const task = key && find(key);
+    return task && this.of(task).equals(name) ? task : undefined;
+  }
+
+  /** Undefined: the name was never given out. */
+  #keyIn(name: Uint8Array): Buffer | undefined {
     if (name.length !== nameBytes) return undefined;
     const key = Buffer.from(name.subarray(0, taskKeyBytes));
     const seal = name.subarray(taskKeyBytes, taskKeyBytes + sealBytes);
