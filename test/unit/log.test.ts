@@ -15,8 +15,11 @@ test('log: a reader that stands still costs no memory, and hears how much it mis
     for (let i = 0; i < 50_000; i++) log.info('x'.repeat(90));
     process.send(process.stdout.writableLength);
     process.on('message', () => {
-      log.info('the last line');
-      process.disconnect();
+      // When all that was written is read.
+      process.stdout.write('', () => {
+        log.info('the last line');
+        process.disconnect();
+      });
     });`;
   const child = spawn(process.execPath, ['--input-type=module', '-e', program], {
     stdio: ['ignore', 'pipe', 'inherit', 'ipc'],
