@@ -4,7 +4,7 @@
 import { spawn } from 'node:child_process';
 import { readdirSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const folder = fileURLToPath(new URL('../dist/test', import.meta.url));
@@ -15,7 +15,8 @@ const files = readdirSync(folder, { recursive: true })
   .filter((file) => file.endsWith('.test.js'))
   .filter((file) => words.length === 0 || words.some((word) => file.includes(word)))
   .filter((file) => !others.some((word) => file.includes(word)))
-  .sort()
+  // By name, not by folder: those of one folder wait, those of another compute.
+  .sort((a, b) => (basename(a) < basename(b) ? -1 : 1))
   .map((file) => join(folder, file));
 if (files.length === 0) {
   console.error(`no test file matches ${words.join(' ')}`);
