@@ -17,7 +17,7 @@ import { bind, type PyRequest } from './arguments.ts';
 import type { Manager } from './manager.ts';
 import { printable } from './pickle/text.ts';
 import { PickleError, type PyValue, WeightError } from './pickle/values.ts';
-import type { Answer, Caller, Proxied } from './proxied.ts';
+import type { Answer, Caller, Proxied, Use } from './proxied.ts';
 import {
   quoted,
   type ReplyProtocol,
@@ -63,7 +63,7 @@ export class PythonCaller implements Caller {
   #waitingBytes = 0;
   #servingBytes = 0;
   readonly idents = new Set<string>();
-  readonly #used = new Map<Proxied, Set<string>>();
+  readonly #used = new Map<Proxied, Use>();
   #name = '?';
   #state: 'first' | 'object' | 'closed' = 'first';
   #isServing = false;
@@ -236,10 +236,15 @@ export class PythonCaller implements Caller {
   }
 
   #use(object: Proxied, ident: PyValue): void {
-    const idents = this.#used.get(object) ?? new Set();
-    this.#used.set(object, idents);
+    const use = this.#used.get(object) ?? { idents: new Set(), isPerCall: false };
+    this.#used.set(object, use);
+    for (const dropped of this.#ports.manager.droppedOf(this, use.idents)) {
+      use.isPerCall = true;
+      use.idents.delete(dropped);
+      this.idents.delete(dropped);
+    }
     if (typeof ident !== 'string' || this.idents.size >= identsMax) return;
-    idents.add(ident);
+    use.idents.add(ident);
     this.idents.add(ident);
     this.#ports.manager.named(this);
   }

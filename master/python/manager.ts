@@ -16,7 +16,7 @@ import { OrderlyExits, queueOf } from './orderly-exit.ts';
 import { PyToken, PyTuple, type PyValue } from './pickle/values.ts';
 import { PlainQueue } from './plain-queue.ts';
 import type { ManagedPorts } from './ports.ts';
-import type { Caller, Proxied } from './proxied.ts';
+import type { Caller, Proxied, Use } from './proxied.ts';
 import { quoted, TracebackError } from './replies.ts';
 
 /** Queue names, as in the native dialect. */
@@ -100,11 +100,20 @@ export class Manager implements FrontierListener {
     this.#exits.link(addressOf(caller), [...caller.idents]);
   }
 
+  /** Returns the proxies among these that the caller's process has dropped. */
+  droppedOf(caller: Caller, idents: Iterable<string>): string[] {
+    const address = addressOf(caller);
+    return [...idents].filter((ident) => this.#exits.isDropped(address, ident));
+  }
+
   /** The connection is gone. Its items and pages are settled when it is known how it ended. */
-  left(caller: Caller, used: ReadonlyMap<Proxied, ReadonlySet<string>>): void {
+  left(caller: Caller, used: ReadonlyMap<Proxied, Use>): void {
     this.#callers.delete(caller);
     const settle = () => {
-      for (const [object, idents] of used) object.gone(caller, this.#isOrderly(caller, idents));
+      const announced = this.#announced(caller, used);
+      for (const [object, { isPerCall }] of used) {
+        object.gone(caller, isPerCall ? announced.size > 0 : announced.has(object));
+      }
     };
     // A process sends its decrefs before it closes anything, but its connections end one by one.
     if (!isThread(caller)) settle();
@@ -137,12 +146,16 @@ export class Manager implements FrontierListener {
     for (const timer of this.#settling) clearTimeout(timer);
   }
 
-  #isOrderly(caller: Caller, idents: ReadonlySet<string>): boolean {
+  /** Returns the objects whose proxies say that the connection ended in order. */
+  #announced(caller: Caller, used: ReadonlyMap<Proxied, Use>): Set<Proxied> {
     if (isThread(caller) && [...this.#callers].some((other) => this.#areOne(caller, other))) {
-      return true;
+      return new Set(used.keys());
     }
     const [address, process] = [addressOf(caller), processOf(caller)];
-    return [...idents].some((ident) => this.#exits.take(address, ident, process, isThread(caller)));
+    const isAnnounced = (ident: string) =>
+      this.#exits.take(address, ident, process, isThread(caller));
+    const said = [...used].filter(([, use]) => !use.isPerCall && [...use.idents].some(isAnnounced));
+    return new Set(said.map(([object]) => object));
   }
 
   /** Are these connections of one process? Decided by its name and by its proxies, since two

@@ -6,6 +6,9 @@
  * process whose connections end within a second. A thread that ends sends nothing either, but the
  * other connections of its process stay.
  *
+ * A program that makes a proxy for each call, as in `m.jobs().get()`, sends a `decref` when it drops
+ * one, too. It goes on only if it holds another proxy, whose `decref` will announce its exit.
+ *
  * Short connections do not name their process, but each names the ident from its `create`. So every
  * `create` gets an ident of its own, `queue#n`, and a message about one proxy never counts for
  * another client. Only the first `create` of a queue gets the queue's name alone, which clients may
@@ -25,6 +28,8 @@ type Known = {
   created: number;
   made: number;
   changedAt: number;
+  /** Proxies that are in use: those that were made, and those of forks. */
+  held: number;
   exits: number[];
   /** When each process, by the name that it gives itself, exited in order. */
   readonly ended: Map<string, number>;
@@ -89,10 +94,16 @@ export class OrderlyExits {
 
   incref(address: string, ident: string): void {
     const known = this.#of(address, ident);
+    known.held++;
     if (known.created === 0) return; // by a fork
     known.created--;
     known.made++;
     known.changedAt = this.#now();
+    const queue = queueOf(ident);
+    if (queue === ident) return;
+    // It does not use the queue's name. Else the next fork of who does would count as its making.
+    const named = this.#of(address, queue);
+    named.created = Math.max(0, named.created - 1);
   }
 
   decref(address: string, ident: string): void {
@@ -102,7 +113,16 @@ export class OrderlyExits {
       const makings = this.#makingsOf(address);
       makings.open.delete(ident);
       makings.last = { family: this.#family(address, ident), at: this.#now() };
-    } else known.exits.push(this.#now());
+    } else {
+      known.held--;
+      known.exits.push(this.#now());
+    }
+  }
+
+  /** Has its client dropped all proxies with this ident? */
+  isDropped(address: string, ident: string): boolean {
+    const known = this.#known.get(keyOf(address, ident));
+    return known !== undefined && known.held <= 0 && known.exits.length > 0;
   }
 
   /** Records that one process uses all of these idents. */
@@ -147,7 +167,7 @@ export class OrderlyExits {
   #of(address: string, ident: string): Known {
     const key = keyOf(address, ident);
     const known = this.#known.get(key) ?? {
-      ...{ created: 0, made: 0, changedAt: this.#now(), exits: [] },
+      ...{ created: 0, made: 0, held: 0, changedAt: this.#now(), exits: [] },
       ended: new Map(),
     };
     remember(this.#known, key, known);

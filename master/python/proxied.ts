@@ -9,7 +9,7 @@ export interface Caller {
   readonly name: string;
   /** Address and port. */
   readonly peer: string;
-  /** The proxies that it has used, by their idents, in that order; bounded. */
+  /** The proxies that it has used and not dropped, by their idents, in that order; bounded. */
   readonly idents: ReadonlySet<string>;
   readonly protocol: ReplyProtocol;
   /** Time that the client spent between its last reply and this request, in ms, without the time on
@@ -25,6 +25,14 @@ export interface Caller {
  *  Errors: CommandError, for the client to raise. */
 export type Answer = Buffer | undefined | Promise<Buffer | undefined>;
 export type Method = (caller: Caller, request: PyRequest) => Answer;
+
+/** What a connection has used of an object. */
+export type Use = {
+  /** Of its proxies that the client has not dropped; bounded. */
+  readonly idents: Set<string>;
+  /** The client makes a proxy for each call, so that the end of one does not announce its exit. */
+  isPerCall: boolean;
+};
 
 export interface Proxied {
   /** The queue's name, which the idents of its proxies begin with; the same at every start. */

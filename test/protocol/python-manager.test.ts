@@ -70,6 +70,24 @@ print(int(best * 1000))`;
     assert.equal(await output(python(newest, ['killed'], code)), '[1, 2, 3]');
   });
 
+  test('python: a proxy for each call announces no exit; the others do', async () => {
+    const names = ['one_call', 'kept_too'];
+    const put = 'for n in (1, 2, 3, 4): m.one_call().put(n)';
+    await output(python(newest, names, put));
+    const take = `
+kept = m.kept_too()
+kept.put(0)
+print(m.one_call().get(), m.one_call().get(), flush=True)
+`;
+    const taker = python(newest, names, `${take}time.sleep(60)`);
+    await taker.said(/1 2/);
+    await taker.kill('SIGKILL');
+    const rest = 'time.sleep(1)\n';
+    assert.equal(await output(python(newest, names, `${rest}${take}`)), '2 3');
+    const last = `${rest}q = m.one_call()\nprint(q.get(timeout=5), q.empty())`;
+    assert.equal(await output(python(newest, names, last)), '4 True');
+  });
+
   test('python: a client that waits and is killed takes nothing with it', async () => {
     const code = 'q = m.waited()\nq.qsize()\nprint("up", flush=True)\nq.get()';
     const waiting = python(newest, ['waited'], code);

@@ -129,6 +129,27 @@ test('orderly exit: proxies from before a restart and new ones may have the same
   assert.ok(exits.areRelated(address, 'jobs', 'results'));
 });
 
+test('orderly exit: a fork of the first client exits after another client has made a proxy', () => {
+  const { exits } = exitsAt();
+  const first = make(exits, 'jobs');
+  make(exits, 'jobs');
+  exits.incref(address, first);
+  exits.decref(address, first);
+  assert.ok(exits.take(address, first, 'SpawnProcess-1', false));
+});
+
+test('orderly exit: an ident is dropped when the last of its proxies is', () => {
+  const { exits } = exitsAt();
+  make(exits, 'jobs');
+  const ident = make(exits, 'jobs');
+  assert.ok(!exits.isDropped(address, ident));
+  exits.incref(address, ident);
+  exits.decref(address, ident);
+  assert.ok(!exits.isDropped(address, ident), 'a fork has ended');
+  exits.decref(address, ident);
+  assert.ok(exits.isDropped(address, ident));
+});
+
 test('orderly exit: what is remembered is bounded', () => {
   const { exits } = exitsAt();
   const first = make(exits, 'jobs');
