@@ -19,7 +19,16 @@ import { describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Replies } from '../../shared/replies.ts';
 import { Cluster } from '../support/cluster.ts';
-import { asOther, execSlave, jobLines, recorded, runJob, scripts, told } from '../support/exec.ts';
+import {
+  asOther,
+  command,
+  execSlave,
+  jobLines,
+  recorded,
+  runJob,
+  scripts,
+  told,
+} from '../support/exec.ts';
 
 const timeout = 120_000;
 
@@ -92,11 +101,12 @@ describe('jobs: faults', { concurrency: 1 }, () => {
     const folder = scripts(cluster, {
       // Its first process, one of its group, and one that has left it, whose parent is there.
       bare:
-        `#!/bin/bash\n${sleeps} & echo > ${marks}/$!\nsetsid ${sleeps} & echo > ${marks}/$!\n` +
+        `#!/bin/bash\necho begun\n${sleeps} & echo > ${marks}/$!\nsetsid ${sleeps} & echo > ${marks}/$!\n` +
         `echo > ${marks}/$$\nexec ${sleeps}\n`,
     });
     const slave = await execSlave(cluster, '--exec-folder', folder);
-    await cluster.ask('run', '--detach', 'bare');
+    // When the slave has passed on some output, its guard knows of the job.
+    await command(cluster, 'run', 'bare').said(/begun/);
     const pids = (await marked(marks, 3)).map(Number);
     t.after(() => {
       for (const pid of pids.filter(isSleep)) process.kill(pid, 'SIGKILL');
