@@ -10,7 +10,8 @@
  * What is on the disk before its commit does not count: a start cuts the file back to the mark of
  * the last commit. The number of a file is on record before the file is made, so that a file
  * without a record is somebody else's, and is never touched. If the file that is written has been
- * taken away or changed, what was being written goes to a new file, and the operator is told. Its
+ * taken away or changed, what was to be written goes to a new file, not to both, so that a program
+ * that merges them has each answer once. The operator is told. Its
  * index is made again. A file counts as open until its index is in order, so that a start, the next
  * file and the end of the crawl make up for one that could not be written.
  */
@@ -250,8 +251,13 @@ export class CrawlArchive {
       await room.room();
       try {
         const file = await this.#open();
-        await file.append(chunks);
-        if (await file.isAt(join(this.folder, warcName(file.number)))) return file;
+        const path = join(this.folder, warcName(file.number));
+        if (await file.isAt(path)) {
+          const { length } = file;
+          await file.append(chunks);
+          if (await file.isAt(path)) return file;
+          await file.takeBack(length);
+        }
         await file.close();
         this.#file = undefined;
         this.#isSpoiled = true;

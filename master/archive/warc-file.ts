@@ -73,6 +73,14 @@ export class WarcFile {
     this.length += bytes.length;
   }
 
+  /** Cuts it back to an earlier length, unless somebody else has written behind it. */
+  async takeBack(length: number): Promise<void> {
+    const { size } = await this.#handle.stat();
+    // What cannot be cut stands there twice.
+    if (size === this.length) await this.#handle.truncate(length).catch(() => {});
+    this.length = length;
+  }
+
   /** Is it at this path, and as long as it was left? */
   async isAt(path: string): Promise<boolean> {
     this.#own ??= this.#handle.stat();

@@ -34,7 +34,7 @@ function archiveIn(
     room: { room: () => Promise.resolve(), refused: () => {} },
     digests: new Digests(),
     events: {
-      archiveTaken: () => assert.fail('the file is its own'),
+      archiveTaken: (_: string, file: string, next: string) => told.push(`${file}: ${next}`),
       indexMade: (_: string, index: string) => told.push(`made ${index}`),
       indexFailed: (_: string, index: string) => told.push(`failed ${index}`),
     },
@@ -106,6 +106,29 @@ test(
     assert.deepEqual(
       urls,
       Array.from({ length: 51 }, (_, i) => `http://site/${i}`),
+    );
+  }),
+);
+
+test(
+  'crawl archive: what is written after its file was moved away is in one file alone',
+  inFolder(async (folder) => {
+    const told: string[] = [];
+    const archive = archiveIn(folder, [], told);
+    const files = join(folder, 'c', 'archive');
+    for (const n of [1, 2, 3, 4]) {
+      await append(archive, n, () => {});
+      if (n === 2) renameSync(join(files, '000001.warc.gz'), join(folder, 'moved'));
+    }
+    await archive.close();
+    assert.deepEqual(told, ['000001.warc.gz: 000002.warc.gz']);
+    renameSync(join(folder, 'moved'), join(files, '000001.warc.gz'));
+    const urls = readArchive(files)
+      .filter(({ type }) => type === 'response')
+      .map(({ fields }) => fields['warc-target-uri']);
+    assert.deepEqual(
+      urls,
+      [1, 2, 3, 4].map((n) => `http://site/${n}`),
     );
   }),
 );
