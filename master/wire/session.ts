@@ -167,10 +167,10 @@ export class Session implements Peer {
   }
 
   /** Bytes that the master holds for it: incomplete frames, requests and replies under way, queue
-   *  items. */
+   *  items, heads that are to be archived. */
   get heldBytes(): number {
     const items = this.#services.queues.heldBytes(this) + (this.#python?.heldBytes ?? 0);
-    return this.#connection.heldBytes + this.#unansweredBytes + items;
+    return this.#connection.heldBytes + this.#unansweredBytes + items + this.uploads.heldBytes;
   }
 
   get unreadBytes(): number {

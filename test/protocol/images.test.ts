@@ -107,6 +107,35 @@ test('[T-114] other bytes than said are refused; none at all leave the task open
   await slave.close();
 });
 
+test('[T-103] [T-114] after other bytes than said, what was sent to be archived is still there', async (t) => {
+  const slave = await target.slave(t, 1);
+  if (slave === undefined) return;
+  await slave.must('slave.can', { what: ['images', 'archive'] });
+  const spec = { fetch: { archive: 'warc', download: { images: {} } } };
+  await target.crawl(slave, [target.seed()], spec);
+  const archived = async ({ task, lease, url }: Task) => {
+    const lines = {
+      request: Buffer.from('GET / HTTP/1.1\r\n\r\n'),
+      response: Buffer.from('HTTP/1.1 200 OK\r\n\r\n'),
+    };
+    const head = { url, at: 1, ...lines };
+    await slave.must('task.archive', { task, lease, part: 0, head, body, end: 'whole' });
+    return { archived: 1 };
+  };
+  const first = await nextTask(slave);
+  const images = pack([{ src: new URL('/image.png', first.url).href, via: 'img' }]);
+  const { task, lease } = first;
+  const found = { task, lease, result: pack(page(first.url)), images, links: Buffer.alloc(0) };
+  await slave.must('task.report', { ...found, ...(await archived(first)) });
+  const image = await nextTask(slave);
+  const said = { sent: true, ...(await archived(image)) };
+  await send(slave, image, 0, Buffer.from('others'));
+  assert.equal((await tell(slave, image, said)).error, 'E_BAD_REQUEST');
+  await send(slave, image, 0);
+  assert.equal((await tell(slave, image, said))['state'], 'done');
+  await slave.close();
+});
+
 test('[T-113] [C-130] a crawl waits for a slave that can, and says so', async (t) => {
   const slave = await target.slave(t, 1);
   if (slave === undefined) return;

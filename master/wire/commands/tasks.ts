@@ -109,12 +109,13 @@ export async function image(
   { task, lease, result, image: packed, sent, archived }: Requests['task.image'],
 ): Promise<Replies['task.image']> {
   const verb = 'task.image';
-  const upload = uploadOf(peer, task, lease, archived);
   const facts = packed && unpack(verb, 'image', packed);
   const digest = facts?.sha256;
   const content =
     sent && digest ? await peer.uploads.contents.take(task, lease, digest) : undefined;
   const whole = unpack(verb, 'result', result);
+  // Last, since nobody drops it after an error.
+  const upload = uploadOf(peer, task, lease, archived);
   peer.record.fetched(whole.error !== undefined);
   const claim = { holder: peer, id: lease, name: task };
   return stateOf(frontier.report(claim, { verb, result: whole, facts, content, upload }));
