@@ -18,8 +18,11 @@ export class CreditTeller {
   #timer: NodeJS.Timeout | undefined;
   /** Arms the timer; undefined: there is no master. */
   #lookSoon: (() => void) | undefined;
+  /** Tells the present credit. */
+  #tell: (() => void) | undefined;
   /** Tasks that ended since the last look. */
   #ended = 0;
+  #lent = 0;
 
   /** `isWorking`: it still takes leases. */
   constructor(takes: Takes, isWorking: () => boolean) {
@@ -35,6 +38,12 @@ export class CreditTeller {
     if (this.#ended++ === 0) this.#lookSoon?.();
   }
 
+  /** So many slots are lent: there are more for that time. */
+  lent(count: number): void {
+    this.#lent = count;
+    if (this.#isWorking()) this.#tell?.();
+  }
+
   /** Begins with a master, of which nothing is known. */
   tell(master: MasterClient): void {
     const { slots, takes } = this.#takes;
@@ -43,7 +52,11 @@ export class CreditTeller {
     const trials = trialsOf(slots);
     // Beside them, what the slots and the way to the master want.
     const countOf = (wanted: number) => Math.min(wanted + trials, limits.creditMax);
-    const tell = () => master.notify('task.credit', { count, slots, trials, takes });
+    const tell = () => {
+      const lent = this.#lent;
+      const all = Math.min(count + lent, limits.creditMax);
+      master.notify('task.credit', { count: all, slots: slots + lent, trials, takes });
+    };
     const least = countOf(window.count);
     let count = least;
     let looks = 0;
@@ -67,6 +80,7 @@ export class CreditTeller {
       lookedAt = performance.now();
       this.#timer = setTimeout(look, everyMs);
     };
+    this.#tell = tell;
     tell();
     look();
   }
@@ -75,6 +89,7 @@ export class CreditTeller {
     clearTimeout(this.#timer);
     this.#timer = undefined;
     this.#lookSoon = undefined;
+    this.#tell = undefined;
   }
 }
 

@@ -11,6 +11,13 @@ import type { Said, Verb } from '../shared/requests.ts';
 import type { FailedOutcome, FetchOutcome } from './fetch/outcome.ts';
 import type { ArchivedExchange, Recording } from './fetch/recording.ts';
 
+/** A newer master may know more kinds of tasks. */
+export const unknownKind = {
+  ok: false,
+  error: { kind: 'protocol', message: 'not known to this slave' },
+} as const;
+export const unable = { ...unknownKind, isPutOff: true } as const;
+
 /** What names the task in a statement. */
 export type Held = Pick<TaskPush, 'task' | 'lease'>;
 

@@ -5,9 +5,6 @@
  *        |                      |            ^
  *        +-- cancelled ---------+            +-- sent again after a lost connection
  *
- * A trial, which is a task of a host that may not answer, begins at once, and holds no slot until
- * an answer begins: many hosts are dead, and other tasks must not wait for them.
- *
  * The slave keeps a result until the master has it on disk. When the connection is lost it drops
  * all other tasks, also in the middle of a fetch: the master gives them to another slave, and a
  * host must not be asked by both.
@@ -40,7 +37,8 @@ import { MasterLink } from './master-link.ts';
 import { Outbox } from './outbox.ts';
 import { residentBytes } from './resident-bytes.ts';
 import { CrawlRules } from './rules/crawl-rules.ts';
-import { archiveWith, ofFailure } from './statements.ts';
+import { Slots } from './slots.ts';
+import { archiveWith, ofFailure, unable, unknownKind } from './statements.ts';
 import { giveBack, Trains } from './trains.ts';
 import { Turns } from './turns.ts';
 import { WaitingTasks } from './waiting-tasks.ts';
@@ -75,13 +73,6 @@ const stoppedMsMax = 1_000;
 /** How often the slave says how it is. */
 const stateEveryMs = 10_000;
 
-/** A newer master may know more kinds of tasks. */
-const unknownKind = {
-  ok: false,
-  error: { kind: 'protocol', message: 'not known to this slave' },
-} as const;
-const unable = { ...unknownKind, isPutOff: true } as const;
-
 export class Worker {
   readonly #options: WorkerOptions;
   readonly #link: MasterLink;
@@ -93,8 +84,7 @@ export class Worker {
   readonly #queued = new WaitingTasks();
   readonly #trains: Trains;
   readonly #fetching = new Map<TaskPush, AbortController>();
-  /** Trials among them without an answer so far. */
-  readonly #unanswered = new Set<TaskPush>();
+  readonly #slots: Slots;
   /** A controller serves fetch after fetch until it has aborted one: they are slow to make. */
   readonly #spareAborts: AbortController[] = [];
   readonly #outbox: Outbox;
@@ -114,6 +104,10 @@ export class Worker {
     this.#options = options;
     this.#abilities = new Abilities(options.log);
     this.#credit = new CreditTeller(options, () => this.#state === 'working');
+    this.#slots = new Slots(options.slots, (lent) => {
+      this.#credit.lent(lent);
+      this.#fill();
+    });
     this.#fetchLog = FetchLog.of(options.log);
     const lacks = new Lacks(options.log);
     this.#fetcher = new Fetcher({ connections: options.slots, addresses: this.#addresses, lacks });
@@ -183,6 +177,7 @@ export class Worker {
       this.#state = 'stopped';
       clearInterval(this.#extender);
       this.#credit.close();
+      this.#slots.close();
       clearInterval(this.#stateTimer);
       this.#fetchLog?.close();
       this.#options.executor?.close();
@@ -203,9 +198,10 @@ export class Worker {
     }
     const { master } = this.#link;
     master?.notify('task.credit', { count: 0, slots: 0 });
-    for (const task of this.#unanswered) this.#fetching.get(task)?.abort();
+    const trials = [...this.#slots.trials];
+    for (const task of trials) this.#fetching.get(task)?.abort();
     this.#trains.giveBack();
-    giveBack(master, [...this.#queued.clear(), ...this.#unanswered]);
+    giveBack(master, [...this.#queued.clear(), ...trials]);
     await Promise.all([this.#idle(), this.#options.executor?.drain()]);
     await this.#link.close();
   }
@@ -315,9 +311,9 @@ export class Worker {
 
   #fill(): void {
     while (!this.#outbox.isFull && !this.#after.isFull && this.#state === 'working') {
-      const hasSlot = this.#fetching.size - this.#unanswered.size < this.#options.slots;
       const task = this.#queued.first;
-      if (task === undefined || !(hasSlot || isUrgent(task))) break;
+      if (task === undefined) break;
+      if (!this.#slots.isFree(this.#fetching.size) && !isUrgent(task)) break;
       this.#queued.takeFirst();
       if (task.train === undefined) void this.#work(task);
       else void this.#work(task).then((isFine) => this.#trains.ended(task, isFine));
@@ -350,7 +346,7 @@ export class Worker {
     const { signal } = abort;
     const { lease, open, last, private: blocks, trial, request } = task;
     const { etag, lastModified, validatedUrl, tellMs } = task;
-    if (trial !== undefined) this.#unanswered.add(task);
+    this.#slots.begins(task);
     const validators = etag || lastModified ? { etag, lastModified } : undefined;
     const isTimed = task.timed === true;
     const master = () => this.#link.master;
@@ -360,10 +356,10 @@ export class Worker {
     const turns = new Turns({ lease, isTimed, tellMs, master, onLost, onLeft, onAsk });
     let recording: Recording | undefined;
     let used: Identity | undefined;
-    const onAnswer = () => void this.#unanswered.delete(task);
+    const onAnswer = () => this.#slots.answered(task);
     const onStart = () => {
-      // A redirect may lead to another unknown host.
-      if (trial !== undefined && !signal.aborted) this.#unanswered.add(task);
+      // A proxy gets no more connections than there are slots.
+      if (!signal.aborted) this.#slots.asks(task, used?.proxy === undefined);
       turns.started();
     };
     try {
@@ -430,7 +426,7 @@ export class Worker {
     } finally {
       turns.tell();
       this.#fetching.delete(task);
-      this.#unanswered.delete(task);
+      this.#slots.answered(task);
       if (task.trial === undefined) this.#credit.ended();
       if (!abort.signal.aborted) this.#spareAborts.push(abort);
       this.#fill();

@@ -1,4 +1,4 @@
-/** Hosts that never answer next to hosts that do: they delay no other host. */
+/** Hosts that never answer, or late, next to hosts that do: they delay no other host. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
@@ -60,6 +60,28 @@ for (const ignoresRobots of [false, true]) {
     assert.deepEqual({ waiting, leased, failed }, { waiting: 10, leased: 0, failed: 0 });
   });
 }
+
+test('late hosts: a slave of one slot goes on while their answers do not come', {
+  timeout,
+}, async (t) => {
+  const site = await healthy(t, 6);
+  // They have proved that they answer.
+  const server = createServer(({ url }, answer) => {
+    if (url === '/robots.txt') answer.writeHead(404).end();
+  });
+  server.listen({ port: 0, host: '0.0.0.0' });
+  await once(server, 'listening');
+  t.after(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  const { port } = server.address() as AddressInfo;
+  const late = [0, 1, 2].map((i) => `http://${loopbackAddress(4, i)}:${port}/`);
+  const cluster = new Cluster(t);
+  await cluster.master([...late, ...site.seeds]);
+  cluster.slave(['--slots', '1']);
+  await site.done;
+});
 
 test('dead hosts: healthy ones are done while 100 others are waited for', {
   timeout,

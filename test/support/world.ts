@@ -316,6 +316,7 @@ export type Found = {
   readonly links: readonly string[];
   readonly images: readonly string[];
   readonly status: number;
+  readonly ms: number;
   readonly redirectedTo: string;
   readonly type: string;
   readonly directives: readonly RobotsDirective[];
@@ -341,7 +342,7 @@ export function leaseOf(slave: FakeSlave, url: string): Lease | undefined {
 
 export function reportOf(url: string, found: Partial<Found> = {}): PageAnswer {
   const { finalUrl = url, links = [], images = [], status = 200, redirectedTo } = found;
-  const { type = 'text/html', directives, canonical } = found;
+  const { type = 'text/html', ms = 1, directives, canonical } = found;
   return {
     verb: 'task.report',
     result: {
@@ -349,7 +350,7 @@ export function reportOf(url: string, found: Partial<Found> = {}): PageAnswer {
       status,
       type,
       bytes: 10,
-      ms: 1,
+      ms,
       ...(redirectedTo === undefined ? {} : { redirectedTo }),
       ...(directives === undefined ? {} : { directives: [...directives] }),
       ...(canonical === undefined ? {} : { canonical }),

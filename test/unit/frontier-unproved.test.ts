@@ -118,6 +118,23 @@ worldTest(
 );
 
 worldTest(
+  'a host whose answers take long has trials beside the slots until they do not',
+  async (world) => {
+    const slave = join(world, 'slave', 2, 8);
+    const [first = ''] = urlsOf(1);
+    await world.seed(first);
+    await world.settle();
+    const links = Array.from({ length: 20 }, (_, i) => `${first}${i}`);
+    await world.page(slave, first, { links, ms: 5_000 });
+    const rooms = () => [...slave.leases].map(({ room }) => room.kind);
+    assert.deepEqual(new Set(rooms()), new Set(['trial']));
+    for (let n = 0; n < 8; n++) await world.page(slave, slave.urls[0] ?? '', { ms: 10 });
+    assert.ok(rooms().includes('slot'), `${rooms()}`);
+  },
+  unproved,
+);
+
+worldTest(
   'through proxies there are no more such fetches than slots',
   async (world) => {
     const slave = join(world, 'slave', 3, 50);

@@ -59,13 +59,13 @@ const tellPart = 1 / 2;
 const tellMsMax = 1_000;
 
 /** Where a group waits for somebody to take its next task. The last three are of hosts that have
- *  not proved that they answer:
+ *  not proved that they answer soon:
  *
  *     timed    it has a delay: its tasks must start when they are handed out, so they only go to a
  *              slave with a free slot
  *     free     it has none
  *     fresh    nobody knows whether its host answers
- *     failing  its host did not, the last time
+ *     failing  its host did not, the last time, or takes long for its answers
  *     relayed  the same of both, where proxies ask it
  */
 export const lines = ['timed', 'free', 'fresh', 'failing', 'relayed'] as const;
@@ -132,9 +132,11 @@ export class Host implements HostName {
   /** Returns the line of its tasks, if it depends on the host. Tasks of a dead host are given up,
    *  which needs no slave. */
   line(now: number): Line | undefined {
-    if (this.breaker.isProved || this.breaker.dead(now) !== undefined) return undefined;
+    const { isProved, isFailing } = this.breaker;
+    const isSlow = this.group.pace.isSlow;
+    if ((isProved && !isSlow) || this.breaker.dead(now) !== undefined) return undefined;
     for (const { manners } of this.clients.values()) if (manners.isRelayed) return 'relayed';
-    return this.breaker.isFailing ? 'failing' : 'fresh';
+    return isFailing || isSlow ? 'failing' : 'fresh';
   }
 
   /** The operator wants URLs of this host, so it is tried again even if it was given up. */

@@ -17,6 +17,10 @@ import type { PaceRecord } from '../../store/records.ts';
 const delayFactor = 1;
 const adaptedMsMax = 10_000;
 const smoothing = 1 / 8;
+/** No answer counts for more: what a slave says of one must not last. */
+const answerMsMax = 3 * adaptedMsMax;
+/** A host whose answers take longer must not keep others waiting for slots. */
+const slowMsMin = 2_000;
 const windowFirst = 2;
 /** Answers that open the window by one. With fewer, more concurrent fetches would hit a limit. */
 const answersPerStep = 4;
@@ -59,6 +63,10 @@ export class Pace {
     return this.#smoothedMs;
   }
 
+  get isSlow(): boolean {
+    return this.#smoothedMs > slowMsMin;
+  }
+
   /** Maximum number of concurrent fetches, without regard to the crawls. */
   get atOnceMax(): number {
     return Math.floor(this.#window);
@@ -82,7 +90,8 @@ export class Pace {
    *  if the record changes. */
   answered(ms: number | undefined, now: number): boolean {
     if (ms !== undefined) {
-      this.#smoothedMs += (ms - this.#smoothedMs) * (this.#smoothedMs === 0 ? 1 : smoothing);
+      const more = Math.min(ms, answerMsMax) - this.#smoothedMs;
+      this.#smoothedMs += more * (this.#smoothedMs === 0 ? 1 : smoothing);
     }
     this.#unavailable = 0;
     this.#window = Math.min(windowMax, this.#window + 1 / answersPerStep);
