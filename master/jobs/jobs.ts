@@ -217,7 +217,7 @@ export class Jobs {
       return { state: 'ended' };
     }
     if (this.#waiting.delete(record)) {
-      await this.#end(record, noRun('cancelled', 'it was cancelled before it began'));
+      await this.#end(record, noRun('cancelled', 'before it began'));
       return { state: 'ended' };
     }
     if (record.running === undefined) {

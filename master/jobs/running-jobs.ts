@@ -38,7 +38,7 @@ type RunningJob = {
   timer: AwakeTimer | undefined;
 };
 
-const notBegun = 'it was cancelled before it began';
+const notBegun = 'before it began';
 
 export class RunningJobs {
   readonly #options: RunningOptions;

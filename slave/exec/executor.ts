@@ -95,7 +95,7 @@ export class Executor {
   heard(push: Push): boolean {
     if (push.verb === 'exec.start') void this.#run(push);
     else if (push.verb === 'exec.cancel') {
-      const reason = 'it was cancelled';
+      const reason = 'while it ran';
       this.#held.get(keyOf(push.lease))?.process?.end({ outcome: 'cancelled', reason });
     } else return false;
     return true;
