@@ -28,6 +28,7 @@ import { startProcess } from '../../shared/start-process.ts';
 import { type Lacks, lackOf, lackRestMs } from '../lack.ts';
 import { findArticlePackages } from './article-packages.ts';
 import type { ArticlePackages, FromChild, ToChild } from './messages.ts';
+import { ProcessorWaits } from './processor-waits.ts';
 import { ruleProgram } from './rule-program.ts';
 
 type RuleProcessOptions = {
@@ -57,6 +58,10 @@ const memoryBytesDefault = 512 << 20;
 const lookEveryMs = 50;
 /** To start, and to load libxml2: also on a machine that has no time. */
 const startMsMax = 15_000;
+/** A shorter wait for a processor gives a page no more time. All its waits give it so many times
+ *  its limit at most. */
+const waitMsMin = 20;
+const waitsMax = 9;
 /** The child may have to be killed: time of a page, and part of its memory. Longer than a usual
  *  page takes, and shorter than the limits by the start of a child. */
 const spareAfterMs = 250;
@@ -81,6 +86,7 @@ export class RuleProcess {
   #lookTimer: NodeJS.Timeout | undefined;
   /** For so long the child was stopped in the time of its page. */
   #stoppedMs = 0;
+  #waits = new ProcessorWaits(undefined);
   #why = '';
   #failedStarts = 0;
   #nextSet = 1;
@@ -259,12 +265,16 @@ export class RuleProcess {
     this.#child?.send(job.message);
     const limitMs = job.message.do === 'page' ? this.#timeMs : startMsMax;
     const why = `took longer than ${limitMs / 1000} s`;
+    let leftMs = waitsMax * limitMs;
+    let givenMs = limitMs;
     const over = () => {
-      const ms = this.#stoppedMs;
+      givenMs = Math.min(this.#stoppedMs + this.#waits.next(), givenMs, leftMs);
+      leftMs -= givenMs;
       this.#stoppedMs = 0;
-      if (ms === 0) this.#kill(why);
-      else this.#pageTimer = new AwakeTimer(over, ms);
+      if (givenMs < waitMsMin) this.#kill(why);
+      else this.#pageTimer = new AwakeTimer(over, givenMs);
     };
+    this.#waits = new ProcessorWaits(this.#child?.pid);
     this.#stoppedMs = 0;
     this.#pageTimer = new AwakeTimer(over, limitMs);
     this.#lookTimer = setInterval(() => this.#look(), lookEveryMs);
@@ -290,6 +300,7 @@ export class RuleProcess {
   #look(): void {
     const { bytes, isStopped } = this.#status();
     if (isStopped) this.#stoppedMs += lookEveryMs;
+    this.#waits.begin();
     if (bytes > this.#memoryBytes) {
       this.#kill(`took more than ${this.#memoryBytes >> 20} MB of memory`);
       return;
