@@ -111,7 +111,8 @@ export type Events = {
   'Page.domContentEventFired': { timestamp: number };
   'Page.frameAttached': { frameId: string };
   'Page.frameDetached': { frameId: string; reason: string };
-  'Page.frameNavigated': { frame: { id: string; url: string } };
+  'Page.frameNavigated': { frame: { id: string; loaderId: string; url: string } };
+  'Page.frameStoppedLoading': { frameId: string };
   'Page.javascriptDialogOpening': { type: string };
   'Target.attachedToTarget': {
     sessionId: string;
@@ -150,6 +151,7 @@ const eventNames: Record<EventName, true> = {
   'Page.frameAttached': true,
   'Page.frameDetached': true,
   'Page.frameNavigated': true,
+  'Page.frameStoppedLoading': true,
   'Page.javascriptDialogOpening': true,
   'Target.attachedToTarget': true,
   'Target.detachedFromTarget': true,

@@ -53,6 +53,8 @@ export class Tab {
   readonly #options: TabOptions;
   readonly #isAsStarted: boolean;
   readonly #frames = new Set<string>();
+  /** The loader of the document in each frame, which is also the id of its request. */
+  readonly #loaders = new Map<string, string>();
   readonly #sessions = new Set<string>();
   #session = '';
   #frame = '';
@@ -206,9 +208,10 @@ export class Tab {
         if (params.reason !== 'swap') this.#forget(params.frameId);
         return;
       case 'Page.frameNavigated':
-        if (params.frame.id !== this.#frame) return;
-        this.#hasDocument = params.frame.url !== blank;
-        this.#listener?.onCommitted(params.frame.url);
+        this.#navigated(params.frame);
+        return;
+      case 'Page.frameStoppedLoading':
+        this.#stopped(params.frameId);
         return;
       case 'Page.javascriptDialogOpening': {
         const accept = params.type === 'beforeunload';
@@ -230,8 +233,28 @@ export class Tab {
     }
   }
 
+  #navigated({ id, loaderId, url }: Events['Page.frameNavigated']['frame']): void {
+    this.#endDocument(id);
+    this.#loaders.set(id, loaderId);
+    if (id !== this.#frame) return;
+    this.#hasDocument = url !== blank;
+    this.#listener?.onCommitted(url);
+  }
+
+  /** Nobody hears of the end of a document that its own script stops, or leaves. */
+  #endDocument(frame: string): void {
+    const loader = this.#loaders.get(frame);
+    if (loader !== undefined) this.#listener?.onEnded(loader, false);
+  }
+
+  #stopped(frame: string): void {
+    this.#endDocument(frame);
+    if (frame === this.#frame && this.#hasDocument) this.#loaded.resolve();
+  }
+
   #forget(frame: string): void {
     this.#frames.delete(frame);
+    this.#loaders.delete(frame);
     this.#frameBook.forget(frame);
     this.#listener?.onFrameGone(frame);
   }

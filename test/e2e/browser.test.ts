@@ -165,6 +165,34 @@ describe('browser', { skip }, () => {
     assert.equal(site.count('/sent'), 0);
   });
 
+  test('browser: a page that stops itself, or its frame, is read at once', {
+    timeout,
+  }, async (t) => {
+    const stop = '<script>document.body.append("stopped"); window.stop()</script>';
+    const site = await new BrowserSite({
+      '/': shell('<a href=/own>x</a><a href=/frame>x</a><a href=/late>x</a><a href=/blank>x</a>'),
+      '/own': shell(`<a href=/end>x</a>${stop}<a href=/never>x</a>`),
+      '/frame': shell(`<iframe src=/own></iframe>`),
+      '/blank': shell('<script>location = "about:blank"</script>'),
+      // What it asks for afterwards still counts.
+      '/late': shell(`<script>
+        stop();
+        fetch('/slow').then(() => (document.body.innerHTML = '<a href=/end>x</a>'));
+      </script>`),
+      '/slow': (_, response) => void setTimeout(() => response.end('1'), 1_000),
+      '/end': shell(''),
+    }).open(t);
+    const cluster = new Cluster(t);
+    await crawled(cluster, site, { render: true });
+    for (const path of ['/own', '/frame', '/late', '/blank']) {
+      const { rendered, missed, links } = lineOf(cluster, path);
+      // It would have waited for its document until its time was over.
+      assert.deepEqual({ rendered, missed }, { rendered: true, missed: undefined }, path);
+      assert.equal(links, ['/frame', '/blank'].includes(path) ? 0 : 1, path);
+    }
+    assert.equal(site.count('/never'), 0);
+  });
+
   test('browser: a page that begins a download, or gets no content, stays what it is', {
     timeout,
   }, async (t) => {
