@@ -97,6 +97,9 @@ export class PageTraffic {
       onEnded: (id, isFailed) => this.#ended(id, isFailed),
       onFrameGone: (frame) => this.#endAll((one) => one.frame === frame),
       onCommitted: (url) => this.#committed(url),
+      onRefused: () => {
+        this.#lastAt = awakeMs();
+      },
     });
   }
 

@@ -17,6 +17,8 @@ type TabListener = {
   readonly onFrameGone: (frame: string) => void;
   /** Another document is in the page: what the one before it asked for has ended. */
   readonly onCommitted: (url: string) => void;
+  /** Something that the page asked for was refused, and it hears of that now. */
+  readonly onRefused: () => void;
 };
 
 export type TabOptions = {
@@ -55,6 +57,7 @@ export class Tab {
   readonly #frames = new Set<string>();
   /** The loader of the document in each frame, which is also the id of its request. */
   readonly #loaders = new Map<string, string>();
+  readonly #serviceWorkers = new Set<string>();
   readonly #sessions = new Set<string>();
   #session = '';
   #frame = '';
@@ -158,8 +161,12 @@ export class Tab {
 
   /** A request of one of its frames waits. */
   onPaused(request: PausedRequest): void {
-    if (this.#listener === undefined || this.#isClosed) request.refuse('Aborted');
-    else this.#listener.onPaused(request);
+    const listener = this.#listener;
+    if (listener === undefined || this.#isClosed) request.refuse('Aborted');
+    else if (this.#serviceWorkers.has(request.frame)) {
+      request.refuse('BlockedByClient');
+      listener.onRefused();
+    } else listener.onPaused(request);
   }
 
   /** A session of the browser has ended. */
@@ -268,7 +275,9 @@ export class Tab {
       const { userAgent } = this.#options;
       this.#devtools.tell('Emulation.setUserAgentOverride', { userAgent }, sessionId);
     }
-    if (type === 'iframe') this.#know(targetId);
+    if (type === 'iframe' || type === 'service_worker') this.#know(targetId);
+    // A page that waits for one goes on at once when it gets no script.
+    if (type === 'service_worker') this.#serviceWorkers.add(targetId);
     this.#devtools.tell('Runtime.runIfWaitingForDebugger', {}, sessionId);
   }
 }

@@ -193,6 +193,24 @@ describe('browser', { skip }, () => {
     assert.equal(site.count('/never'), 0);
   });
 
+  test('browser: a page that waits for a service worker goes on without it', {
+    timeout,
+  }, async (t) => {
+    const site = await new BrowserSite({
+      '/': shell(`<script>
+        const ready = navigator.serviceWorker.register('/sw.js').catch(() => {});
+        ready.then(() => (app.innerHTML = '<a href=/end>x</a>'));
+      </script>`),
+      '/sw.js': 'addEventListener("fetch", () => {})',
+      '/end': shell(''),
+    }).open(t);
+    const cluster = new Cluster(t);
+    await crawled(cluster, site, { render: true });
+    assert.equal(lineOf(cluster, '/')['links'], 1);
+    assert.equal(lineOf(cluster, '/end')['rendered'], true);
+    assert.equal(site.count('/sw.js'), 0);
+  });
+
   test('browser: a page that begins a download, or gets no content, stays what it is', {
     timeout,
   }, async (t) => {
