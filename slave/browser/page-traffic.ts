@@ -100,6 +100,7 @@ export class PageTraffic {
       onRefused: () => {
         this.#lastAt = awakeMs();
       },
+      onSocket: (url) => this.#counted(url),
     });
   }
 
@@ -153,14 +154,13 @@ export class PageTraffic {
         release: () => {},
       });
     }
-    if (isDocument(request)) return;
-    this.#count++;
-    if (this.#isHome(request)) this.#ownCount++;
-    if (this.#count > renderLimits.requests) this.#isOver = true;
+    if (!isDocument(request)) this.#counted(request.url);
   }
 
-  #isHome(request: PausedRequest): boolean {
-    return authorityOf(new URL(request.url)) === this.#home;
+  #counted(url: string): void {
+    this.#count++;
+    if (URL.canParse(url) && authorityOf(new URL(url)) === this.#home) this.#ownCount++;
+    if (this.#count > renderLimits.requests) this.#isOver = true;
   }
 
   #isMain({ frame }: PausedRequest): boolean {

@@ -108,6 +108,7 @@ export type Events = {
   'Inspector.targetCrashed': Nothing;
   'Network.loadingFailed': { requestId: string };
   'Network.loadingFinished': { requestId: string };
+  'Network.webSocketCreated': { url: string };
   'Page.domContentEventFired': { timestamp: number };
   'Page.frameAttached': { frameId: string };
   'Page.frameDetached': { frameId: string; reason: string };
@@ -147,6 +148,7 @@ const eventNames: Record<EventName, true> = {
   'Inspector.targetCrashed': true,
   'Network.loadingFailed': true,
   'Network.loadingFinished': true,
+  'Network.webSocketCreated': true,
   'Page.domContentEventFired': true,
   'Page.frameAttached': true,
   'Page.frameDetached': true,

@@ -19,6 +19,8 @@ type TabListener = {
   readonly onCommitted: (url: string) => void;
   /** Something that the page asked for was refused, and it hears of that now. */
   readonly onRefused: () => void;
+  /** A WebSocket was made. The browser asks nobody about it. */
+  readonly onSocket: (url: string) => void;
 };
 
 export type TabOptions = {
@@ -204,6 +206,9 @@ export class Tab {
       case 'Network.loadingFinished':
       case 'Network.loadingFailed':
         this.#listener?.onEnded(params.requestId, name === 'Network.loadingFailed');
+        return;
+      case 'Network.webSocketCreated':
+        this.#listener?.onSocket(params.url);
         return;
       case 'Page.domContentEventFired':
         if (isMain && this.#hasDocument) this.#loaded.resolve();

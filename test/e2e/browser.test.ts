@@ -399,6 +399,17 @@ describe('browser', { skip }, () => {
     assert.deepEqual([site.count('/f.woff2'), site.count('/v.mp4')], [0, 0]);
     assert.deepEqual(lineOf(cluster, '/')['missed'], ['limit']);
   });
+
+  test('browser: WebSockets count as requests', { timeout }, async (t) => {
+    const site = await new BrowserSite({
+      '/': shell(`<p>text</p><script>
+        for (let i = 0; i < 20; i++) new WebSocket('ws://' + location.host + '/w');
+      </script>`),
+    }).open(t);
+    const cluster = new Cluster(t);
+    await crawled(cluster, site, { render: true });
+    assert.equal(lineOf(cluster, '/')['requests'], 20);
+  });
 });
 
 test('browser: a crawl waits for a slave with a browser', { timeout, skip }, async (t) => {
