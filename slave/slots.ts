@@ -9,12 +9,18 @@
  * and takes one when the answer begins, even if all are taken by then.
  */
 import type { TaskPush } from '../shared/protocol.ts';
+import { trialsOf } from './credit.ts';
 
 /** So long a request may wait for its answer before its slot is lent. */
 const patienceMs = 1_000;
 const lookEveryMs = 250;
 /** Slots that may be lent, for each one. */
 const lentPerSlot = 16;
+
+/** Maximum number of fetches under way at once, with and without a slot. All may be of one host. */
+export function fetchesMaxOf(slots: number): number {
+  return slots * (1 + lentPerSlot) + trialsOf(slots);
+}
 
 export class Slots {
   readonly #count: number;

@@ -37,7 +37,7 @@ import { MasterLink } from './master-link.ts';
 import { Outbox } from './outbox.ts';
 import { residentBytes } from './resident-bytes.ts';
 import { CrawlRules } from './rules/crawl-rules.ts';
-import { Slots } from './slots.ts';
+import { fetchesMaxOf, Slots } from './slots.ts';
 import { archiveWith, ofFailure, unable, unknownKind } from './statements.ts';
 import { giveBack, Trains } from './trains.ts';
 import { Turns } from './turns.ts';
@@ -110,7 +110,9 @@ export class Worker {
     });
     this.#fetchLog = FetchLog.of(options.log);
     const lacks = new Lacks(options.log);
-    this.#fetcher = new Fetcher({ connections: options.slots, addresses: this.#addresses, lacks });
+    const connections = fetchesMaxOf(options.slots);
+    const byProxy = options.slots;
+    this.#fetcher = new Fetcher({ connections, byProxy, addresses: this.#addresses, lacks });
     this.#proxies = new Proxies({
       onAside: ({ name }, reason, ms) => {
         const forS = Math.round(ms / 1000);

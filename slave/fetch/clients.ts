@@ -84,6 +84,8 @@ export function send(
 type ClientsOptions = {
   /** Sockets per origin at once, of each client. */
   readonly connections: number;
+  /** The same to a proxy, and per origin through it. */
+  readonly byProxy: number;
   readonly addresses: AddressCache;
   /** A lenient client read an answer of the origin; `isOdd`: it corrected something. */
   readonly onLenient: (origin: string, isOdd: boolean) => void;
@@ -101,7 +103,7 @@ export class Clients {
 
   constructor(options: ClientsOptions) {
     this.#options = options;
-    const max = Math.max(socketsMin, socketsPerSlot * options.connections);
+    const max = Math.max(socketsMin, socketsPerSlot * options.byProxy);
     this.#sockets = new SocketCount(max);
   }
 
@@ -139,11 +141,11 @@ export class Clients {
 
   #make(kind: ClientKind): Client {
     const { allow, blocks, proxy, connectMs, isLenient = false } = kind;
-    const { connections, addresses, onLenient } = this.#options;
+    const { connections, byProxy, addresses, onLenient } = this.#options;
     const http2 = kind.http2 === true && !isLenient;
     const policy = new AddressPolicy(allow, blocks);
     const pool = {
-      connections,
+      connections: proxy === undefined ? connections : byProxy,
       // 0: one request per connection.
       pipelining: isLenient ? 0 : 1,
       maxHeaderSize: headBytesMax,

@@ -80,18 +80,29 @@ export type FetchContext = {
   readonly recording?: Recording | undefined;
 };
 
+type FetcherOptions = {
+  /** Sockets per origin at once, ≥ 1. A request that has to wait for one loses time that its host
+   *  would have. */
+  readonly connections: number;
+  /** The same per proxy; default: as many. */
+  readonly byProxy?: number;
+  /** A cache over another resolver. */
+  readonly addresses?: AddressCache;
+  /** Requests for which this machine lacks something are put off; default: they fail. */
+  readonly lacks?: Lacks;
+};
+
 export class Fetcher {
   readonly #clients: Clients;
   readonly #oddOrigins = new OddOrigins();
   readonly #lacks: Lacks | undefined;
 
-  /** `connections`: sockets per origin at once, ≥ 1. `addresses`: a cache over another resolver.
-   *  `lacks`: requests for which this machine lacks something are put off; default: they fail. */
-  constructor(options: { connections: number; addresses?: AddressCache; lacks?: Lacks }) {
+  constructor(options: FetcherOptions) {
     const { connections, addresses = new AddressCache(), lacks } = options;
+    const { byProxy = connections } = options;
     this.#lacks = lacks;
     const onLenient = (origin: string, isOdd: boolean) => this.#oddOrigins.answered(origin, isOdd);
-    this.#clients = new Clients({ connections, addresses, onLenient });
+    this.#clients = new Clients({ connections, byProxy, addresses, onLenient });
   }
 
   /** Fetches `url` (absolute, http or https) as the plan says. Network failures and statuses are

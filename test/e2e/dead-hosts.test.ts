@@ -83,6 +83,32 @@ test('late hosts: a slave of one slot goes on while their answers do not come', 
   await site.done;
 });
 
+test('late hosts: requests of one host do not wait for each other in a slave of one slot', {
+  timeout,
+}, async (t) => {
+  const [ms, pages] = [3_000, 8];
+  const body = Array.from({ length: pages }, (_, i) => `<a href="/${i}">${i}</a>`).join('');
+  const server = createServer(({ url }, answer) => {
+    const html = { 'content-type': 'text/html' };
+    if (url === '/robots.txt') answer.writeHead(404).end();
+    else setTimeout(() => answer.writeHead(200, html).end(url === '/' ? body : ''), ms);
+  });
+  server.listen({ port: 0, host: '127.0.0.1' });
+  await once(server, 'listening');
+  t.after(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  const { port } = server.address() as AddressInfo;
+  const cluster = new Cluster(t);
+  const flags = ['--fetch-timeout', `${1.5 * ms}`, '--attempts', '1', '--exit-when-done'];
+  const master = await cluster.master([`http://127.0.0.1:${port}/`, ...flags]);
+  cluster.slave(['--slots', '1']);
+  assert.equal((await master.exited).code, 0);
+  const answered = cluster.fetched().filter(({ error }) => error === undefined);
+  assert.equal(answered.length, 1 + pages);
+});
+
 test('dead hosts: healthy ones are done while 100 others are waited for', {
   timeout,
 }, async (t) => {
