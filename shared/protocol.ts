@@ -356,6 +356,8 @@ export type TaskPush = {
   /** Its host has not proved that it answers: it starts at once, outside the slots [T-51]. `first`:
    *  nothing is known of it, so the slave waits for less time [T-53]. */
   trial?: 'first' | 'again';
+  /** It is a trial because its host answers late: it did answer. */
+  late?: true;
   /** The host has a delay: say `task.started` when the request leaves. [T-18] */
   timed?: true;
   /** With `timed`: the slave may say it so many ms later, together with another message, and how

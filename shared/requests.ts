@@ -122,6 +122,9 @@ export const requestSchemas = lazily({
       /** Concurrent fetches; the master gives no task beyond it whose start time matters. Default:
        *  count. */
       slots: z.int().min(0).max(limits.creditMax).optional(),
+      /** Tasks that it starts at once besides its slots, for requests whose answers are late.
+       *  Default: 0. [T-46] */
+      lent: z.int().min(0).max(limits.creditMax).optional(),
       /** How many of `count` may be trials, outside the slots: tasks of hosts that may not answer.
        *  Default: 0. [T-51] */
       trials: z.int().min(0).max(limits.creditMax).optional(),

@@ -55,7 +55,8 @@ export class CreditTeller {
     const tell = () => {
       const lent = this.#lent;
       const all = Math.min(count + lent, limits.creditMax);
-      master.notify('task.credit', { count: all, slots: slots + lent, trials, takes });
+      const more = lent > 0 && { lent };
+      master.notify('task.credit', { count: all, slots, ...more, trials, takes });
     };
     const least = countOf(window.count);
     let count = least;

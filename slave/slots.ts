@@ -43,9 +43,9 @@ export class Slots {
     return fetching - this.#trials.size - this.#lent.size < this.#count;
   }
 
-  /** Trials that hold none. */
-  get trials(): Iterable<TaskPush> {
-    return this.#trials;
+  /** Trials that hold none, of hosts that may never answer. */
+  get trials(): TaskPush[] {
+    return [...this.#trials].filter(({ late }) => late !== true);
   }
 
   /** A fetch begins. */

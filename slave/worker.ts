@@ -200,7 +200,7 @@ export class Worker {
     }
     const { master } = this.#link;
     master?.notify('task.credit', { count: 0, slots: 0 });
-    const trials = [...this.#slots.trials];
+    const { trials } = this.#slots;
     for (const task of trials) this.#fetching.get(task)?.abort();
     this.#trains.giveBack();
     giveBack(master, [...this.#queued.clear(), ...trials]);

@@ -146,7 +146,10 @@ export class CrawlList {
       push.train = { first: leases[0]?.id ?? id, gapMs, atOnce };
     }
     if (hasRequest(task)) push.request = requests.of(task);
-    if (room.kind === 'trial') push.trial = trialOf(room);
+    if (room.kind === 'trial') {
+      push.trial = trialOf(room);
+      if (host.breaker.isProved) push.late = true;
+    }
     if (crawl === undefined) return push;
     if (crawl.counters.earlier > 0) Object.assign(push, earlier.validators(crawl, task));
     if (crawl.scope.isSeedHost(host.key)) push.open = true;

@@ -7,7 +7,9 @@ import type { LeaseHolder } from '../frontier/dispatch/leases.ts';
 import type { SlaveRecord } from './slave-record.ts';
 
 /** The tasks that a slave takes: see `task.credit`. */
-export type Credit = Pick<LeaseHolder, 'slots' | 'trials' | 'takes'> & { readonly count: number };
+export type Credit = Required<Pick<LeaseHolder, 'slots' | 'lent' | 'trials' | 'takes'>> & {
+  readonly count: number;
+};
 
 export interface Peer extends LeaseHolder {
   readonly id: number;

@@ -82,7 +82,7 @@ export class Session implements Peer {
   #name = '?';
   #can = slaveAbilities([]);
   readonly uploads: SessionUploads;
-  #credit: Credit = { count: 0, slots: 0, trials: 0, takes: 'all' };
+  #credit: Credit = { count: 0, slots: 0, lent: 0, trials: 0, takes: 'all' };
   #unanswered = 0;
   #unansweredBytes = 0;
   #heldBackSince: number | undefined;
@@ -155,6 +155,10 @@ export class Session implements Peer {
 
   get slots(): number {
     return this.#credit.slots;
+  }
+
+  get lent(): number {
+    return this.#credit.lent;
   }
 
   get trials(): number {

@@ -4,6 +4,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { type TestContext, test } from 'node:test';
+import type { SlaveRow } from '../../shared/protocol.ts';
 import { Cluster } from '../support/cluster.ts';
 import { deafPort, loopbackAddress, silentPort } from '../support/unanswering.ts';
 
@@ -81,17 +82,20 @@ test('late hosts: a slave of one slot goes on while their answers do not come', 
   await cluster.master([...late, ...site.seeds]);
   cluster.slave(['--slots', '1']);
   await site.done;
+  const [row] = JSON.parse(await cluster.ask('slaves', '--json')) as SlaveRow[];
+  assert.equal(row?.slots, 1, 'also while some are lent');
 });
 
-test('late hosts: requests of one host do not wait for each other in a slave of one slot', {
-  timeout,
-}, async (t) => {
-  const [ms, pages] = [3_000, 8];
+/** A site that takes so long for each page; its start page links to so many others. */
+async function slow(t: TestContext, ms: number, pages: number) {
   const body = Array.from({ length: pages }, (_, i) => `<a href="/${i}">${i}</a>`).join('');
-  const server = createServer(({ url }, answer) => {
+  const asked: string[] = [];
+  const server = createServer(({ url = '' }, answer) => {
     const html = { 'content-type': 'text/html' };
     if (url === '/robots.txt') answer.writeHead(404).end();
     else setTimeout(() => answer.writeHead(200, html).end(url === '/' ? body : ''), ms);
+    asked.push(url);
+    server.emit('asked');
   });
   server.listen({ port: 0, host: '127.0.0.1' });
   await once(server, 'listening');
@@ -100,13 +104,37 @@ test('late hosts: requests of one host do not wait for each other in a slave of 
     server.close();
   });
   const { port } = server.address() as AddressInfo;
+  const many = async (count: number) => {
+    while (asked.length < count) await once(server, 'asked');
+  };
+  return { seed: `http://127.0.0.1:${port}/`, asked, many };
+}
+
+test('late hosts: requests of one host do not wait for each other in a slave of one slot', {
+  timeout,
+}, async (t) => {
+  const [ms, pages] = [3_000, 8];
+  const { seed } = await slow(t, ms, pages);
   const cluster = new Cluster(t);
   const flags = ['--fetch-timeout', `${1.5 * ms}`, '--attempts', '1', '--exit-when-done'];
-  const master = await cluster.master([`http://127.0.0.1:${port}/`, ...flags]);
+  const master = await cluster.master([seed, ...flags]);
   cluster.slave(['--slots', '1']);
   assert.equal((await master.exited).code, 0);
   const answered = cluster.fetched().filter(({ error }) => error === undefined);
   assert.equal(answered.length, 1 + pages);
+});
+
+test('late hosts: a slave that ends finishes what it has asked them', { timeout }, async (t) => {
+  const { seed, asked, many } = await slow(t, 3_000, 4);
+  const cluster = new Cluster(t);
+  const master = await cluster.master([seed, '--exit-when-done']);
+  const slave = cluster.slave();
+  // robots.txt, the start page, and the first two of the others.
+  await many(4);
+  assert.equal((await slave.kill('SIGTERM')).code, 0);
+  cluster.slave();
+  assert.equal((await master.exited).code, 0);
+  assert.equal(new Set(asked).size, asked.length, `${asked}`);
 });
 
 test('dead hosts: healthy ones are done while 100 others are waited for', {

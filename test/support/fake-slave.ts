@@ -6,6 +6,7 @@ export class FakeSlave implements LeaseHolder {
   readonly leases = new Set<Lease>();
   credit: number;
   slots: number;
+  lent = 0;
   trials = 0;
   takes: LeaseHolder['takes'] = 'all';
   hasTrains = false;

@@ -138,6 +138,8 @@ worldTest(
   'through proxies there are no more such fetches than slots',
   async (world) => {
     const slave = join(world, 'slave', 3, 50);
+    // Those of other fetches, whose answers are late.
+    slave.lent = 20;
     const fetch = { proxies: ['http://proxy.example:8080'] };
     await world.seed(urlsOf(30), { fetch });
     await world.settle();

@@ -3,7 +3,7 @@ import { mock, test } from 'node:test';
 import type { TaskPush } from '../../shared/protocol.ts';
 import { Slots } from '../../slave/slots.ts';
 
-const taskOf = (trial?: 'first') => ({ ...(trial && { trial }) }) as TaskPush;
+const taskOf = (trial?: TaskPush['trial'], late?: true) => ({ trial, late }) as TaskPush;
 
 /** Two slots under a clock that the test sets. */
 function slotsTest(
@@ -32,12 +32,19 @@ function slotsTest(
 slotsTest('slots: a trial holds none until its answer begins', (slots) => {
   const trial = taskOf('first');
   slots.begins(trial);
-  assert.deepEqual([...slots.trials], [trial]);
+  assert.deepEqual(slots.trials, [trial]);
   assert.ok(slots.isFree(2));
   slots.answered(trial);
   assert.ok(!slots.isFree(2));
   slots.asks(trial, true);
   assert.ok(slots.isFree(2), 'a redirect');
+});
+
+slotsTest('slots: what a host that answers late has been asked is not given back', (slots) => {
+  const late = taskOf('again', true);
+  slots.begins(late);
+  assert.deepEqual(slots.trials, []);
+  assert.ok(slots.isFree(2));
 });
 
 slotsTest(

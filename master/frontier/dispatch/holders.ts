@@ -241,5 +241,5 @@ function creditOfSlots({ credit, trials }: LeaseHolder): number {
 
 /** Returns the number of tasks that a holder can start at once. */
 function startsAtOnce(holder: LeaseHolder): number {
-  return Math.min(holder.slots, creditOfSlots(holder));
+  return Math.min(holder.slots + (holder.lent ?? 0), creditOfSlots(holder));
 }

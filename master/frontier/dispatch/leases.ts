@@ -17,6 +17,8 @@ export interface LeaseHolder {
   readonly credit: number;
   /** Concurrent fetches: a task whose start time matters must not wait in the slave. */
   readonly slots: number;
+  /** Slots besides these, since their fetches wait for late answers. Default: none. [T-46] */
+  readonly lent?: number;
   /** How many of `credit` may be outside the slots: they start at once, on hosts that have not
    *  proved that they answer. */
   readonly trials: number;

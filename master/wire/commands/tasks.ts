@@ -12,8 +12,8 @@ export function credit(
   peer: Peer,
   request: Requests['task.credit'],
 ): Replies['task.credit'] {
-  const { count, slots = count, trials = 0, takes = 'all' } = request;
-  peer.setCredit({ count, slots, trials, takes });
+  const { count, slots = count, lent = 0, trials = 0, takes = 'all' } = request;
+  peer.setCredit({ count, slots, lent, trials, takes });
   return {};
 }
 
