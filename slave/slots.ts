@@ -14,12 +14,17 @@ import { trialsOf } from './credit.ts';
 /** So long a request may wait for its answer before its slot is lent. */
 const patienceMs = 1_000;
 const lookEveryMs = 250;
-/** Slots that may be lent, for each one. */
+/** Slots that may be lent, for each one, and in all: what the master takes is bounded. */
 const lentPerSlot = 16;
+const lentMax = 1_024;
 
 /** Maximum number of fetches under way at once, with and without a slot. All may be of one host. */
 export function fetchesMaxOf(slots: number): number {
-  return slots * (1 + lentPerSlot) + trialsOf(slots);
+  return slots + lentOf(slots) + trialsOf(slots);
+}
+
+function lentOf(slots: number): number {
+  return Math.min(slots * lentPerSlot, lentMax);
 }
 
 export class Slots {
@@ -84,7 +89,7 @@ export class Slots {
     const before = performance.now() - patienceMs;
     const lent = this.#lent.size;
     for (const [task, since] of this.#waiting) {
-      if (since > before || this.#lent.size >= this.#count * lentPerSlot) break;
+      if (since > before || this.#lent.size >= lentOf(this.#count)) break;
       this.#waiting.delete(task);
       this.#lent.add(task);
     }
