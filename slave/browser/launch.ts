@@ -104,7 +104,10 @@ async function prepare(devtools: DevTools): Promise<boolean> {
     // Of all pages, frames and workers: what nobody knows may have nothing.
     devtools.call('Fetch.enable', { handleAuthRequests: true }),
     // Windows that a page opens. (Were they attached to, the page would stop until they go on.)
-    devtools.call('Target.setDiscoverTargets', { discover: true, filter: [{ type: 'page' }] }),
+    devtools.call('Target.setDiscoverTargets', {
+      discover: true,
+      filter: [{ type: 'page' }, { type: 'shared_worker' }],
+    }),
   ]);
   return product.startsWith('HeadlessChrome/');
 }

@@ -47,7 +47,7 @@ const framesMax = 20;
 const quietMs = 300;
 const lookEveryMs = 30;
 /** What stays open, or what nothing of the page waits for. */
-const unawaited = new Set(['EventSource', 'WebSocket', 'Ping', 'Media']);
+const unawaited = new Set(['Ping', 'Media']);
 /** Headers that are for the bytes on the wire, or that make a page a file. */
 const notForBrowser =
   /^(?:content-encoding|content-length|transfer-encoding|content-disposition|connection|keep-alive|alt-svc|strict-transport-security)$/i;
@@ -97,7 +97,7 @@ export class PageTraffic {
       onEnded: (id, isFailed) => this.#ended(id, isFailed),
       onFrameGone: (frame) => this.#endAll((one) => one.frame === frame),
       onCommitted: (url) => this.#committed(url),
-      onRefused: () => {
+      onStirred: () => {
         this.#lastAt = awakeMs();
       },
       onSocket: (url) => this.#counted(url),
@@ -143,8 +143,8 @@ export class PageTraffic {
   #begun(request: PausedRequest): void {
     const begunAt = awakeMs();
     this.#lastAt = begunAt;
-    const { id, frame, type } = request;
-    if (id !== undefined && !unawaited.has(type)) {
+    const { id, frame } = request;
+    if (id !== undefined && this.#isAwaited(request, id)) {
       // The one before it sent it here.
       this.#underWay.get(id)?.release();
       this.#underWay.set(id, {
@@ -155,6 +155,11 @@ export class PageTraffic {
       });
     }
     if (!isDocument(request)) this.#counted(request.url);
+  }
+
+  #isAwaited(request: PausedRequest, id: string): boolean {
+    if (unawaited.has(request.type) || isStream(request)) return false;
+    return this.#tab?.hearsEndOf(id) === true;
   }
 
   #counted(url: string): void {
@@ -349,6 +354,11 @@ function headersWith(
 
 function isDocument({ type }: PausedRequest): boolean {
   return type === 'Document';
+}
+
+/** An EventSource, which Chromium takes for an XHR. */
+function isStream({ headers }: PausedRequest): boolean {
+  return headers['Accept'] === 'text/event-stream';
 }
 
 /** For a window, which nobody sees: no page waits for it. A browser that can have windows asks for

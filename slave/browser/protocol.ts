@@ -106,6 +106,7 @@ export type Events = {
   'Fetch.authRequired': { requestId: string };
   'Fetch.requestPaused': PausedParams;
   'Inspector.targetCrashed': Nothing;
+  'Network.eventSourceMessageReceived': { requestId: string };
   'Network.loadingFailed': { requestId: string };
   'Network.loadingFinished': { requestId: string };
   'Network.webSocketCreated': { url: string };
@@ -120,7 +121,9 @@ export type Events = {
     targetInfo: { targetId: string; type: string };
   };
   'Target.detachedFromTarget': { sessionId: string };
-  'Target.targetCreated': { targetInfo: { targetId: string; browserContextId?: string } };
+  'Target.targetCreated': {
+    targetInfo: { targetId: string; type: string; browserContextId?: string };
+  };
 };
 
 /** A request that waits for what is to become of it. */
@@ -146,6 +149,7 @@ const eventNames: Record<EventName, true> = {
   'Fetch.authRequired': true,
   'Fetch.requestPaused': true,
   'Inspector.targetCrashed': true,
+  'Network.eventSourceMessageReceived': true,
   'Network.loadingFailed': true,
   'Network.loadingFinished': true,
   'Network.webSocketCreated': true,

@@ -17,8 +17,8 @@ type TabListener = {
   readonly onFrameGone: (frame: string) => void;
   /** Another document is in the page: what the one before it asked for has ended. */
   readonly onCommitted: (url: string) => void;
-  /** Something that the page asked for was refused, and it hears of that now. */
-  readonly onRefused: () => void;
+  /** The page hears of something without a request of its own, and may ask for more now. */
+  readonly onStirred: () => void;
   /** A WebSocket was made. The browser asks nobody about it. */
   readonly onSocket: (url: string) => void;
 };
@@ -59,7 +59,8 @@ export class Tab {
   readonly #frames = new Set<string>();
   /** The loader of the document in each frame, which is also the id of its request. */
   readonly #loaders = new Map<string, string>();
-  readonly #serviceWorkers = new Set<string>();
+  /** Workers of more than this page: they get nothing they ask for. */
+  readonly #shutOut = new Set<string>();
   readonly #sessions = new Set<string>();
   #session = '';
   #frame = '';
@@ -152,6 +153,17 @@ export class Tab {
     this.#devtools.tell('Target.closeTarget', { targetId: target });
   }
 
+  /** A worker that is not the page's alone was made. */
+  onShared(target: string): void {
+    this.#shutOut.add(target);
+    this.#know(target);
+  }
+
+  /** Does the browser say when this request ends? The script of a worker has the worker's id. */
+  hearsEndOf(id: string): boolean {
+    return !this.#shutOut.has(id);
+  }
+
   /** Makes the empty page what it is to be. */
   async #dress(): Promise<void> {
     const { userAgent } = this.#options;
@@ -165,9 +177,9 @@ export class Tab {
   onPaused(request: PausedRequest): void {
     const listener = this.#listener;
     if (listener === undefined || this.#isClosed) request.refuse('Aborted');
-    else if (this.#serviceWorkers.has(request.frame)) {
+    else if (this.#shutOut.has(request.frame)) {
       request.refuse('BlockedByClient');
-      listener.onRefused();
+      listener.onStirred();
     } else listener.onPaused(request);
   }
 
@@ -206,6 +218,9 @@ export class Tab {
       case 'Network.loadingFinished':
       case 'Network.loadingFailed':
         this.#listener?.onEnded(params.requestId, name === 'Network.loadingFailed');
+        return;
+      case 'Network.eventSourceMessageReceived':
+        this.#listener?.onStirred();
         return;
       case 'Network.webSocketCreated':
         this.#listener?.onSocket(params.url);
@@ -249,7 +264,8 @@ export class Tab {
     this.#endDocument(id);
     this.#loaders.set(id, loaderId);
     if (id !== this.#frame) return;
-    this.#hasDocument = url !== blank;
+    // A page may go back to an empty one.
+    this.#hasDocument ||= url !== blank;
     this.#listener?.onCommitted(url);
   }
 
@@ -280,9 +296,9 @@ export class Tab {
       const { userAgent } = this.#options;
       this.#devtools.tell('Emulation.setUserAgentOverride', { userAgent }, sessionId);
     }
-    if (type === 'iframe' || type === 'service_worker') this.#know(targetId);
+    if (type === 'iframe') this.#know(targetId);
     // A page that waits for one goes on at once when it gets no script.
-    if (type === 'service_worker') this.#serviceWorkers.add(targetId);
+    if (type === 'service_worker') this.onShared(targetId);
     this.#devtools.tell('Runtime.runIfWaitingForDebugger', {}, sessionId);
   }
 }

@@ -74,8 +74,10 @@ export class Tabs implements FrameBook {
         return;
       }
       case 'Target.targetCreated': {
-        const { targetId, browserContextId = '' } = params.targetInfo;
-        this.#byContext.get(browserContextId)?.onWindow(targetId);
+        const { targetId, type, browserContextId = '' } = params.targetInfo;
+        const tab = this.#byContext.get(browserContextId);
+        if (type === 'shared_worker') tab?.onShared(targetId);
+        else tab?.onWindow(targetId);
         return;
       }
       case 'Target.detachedFromTarget':

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { crawl } from '../../library/main.ts';
 import { browserFlags, noBrowser } from '../support/browser.ts';
-import { type Answer, BrowserSite, crawlFile } from '../support/browser-site.ts';
+import { type Answer, BrowserSite, crawled, crawlFile, lineOf } from '../support/browser-site.ts';
 import { Cluster, type Program } from '../support/cluster.ts';
 
 const timeout = 180_000;
@@ -18,14 +18,6 @@ function rows(cluster: Cluster): Row[] {
   const text = readFileSync(join(cluster.out, 'c', 'items.jsonl'), 'utf8');
   const lines = text.split('\n').slice(0, -1);
   return lines.map((line) => JSON.parse(line) as Row);
-}
-
-/** The line of a page, by its path. */
-function lineOf(cluster: Cluster, path: string): Fields {
-  const lines = cluster.fetched('c') as unknown as Fields[];
-  const found = lines.find((one) => new URL(String(one['url'])).pathname === path);
-  assert.ok(found !== undefined, path);
-  return found;
 }
 
 const shell = (script: string) => `<!doctype html><title>shell</title><div id=app></div>${script}`;
@@ -66,18 +58,6 @@ const byFrames = `<style>@keyframes k { to { opacity: 0 } } #a { animation: k 50
     new ResizeObserver(once('resized', () => true)).observe(a);
   </script>`;
 const items = { book: { fields: { price: { css: '.price::text', required: true } } } };
-
-/** Runs a crawl to its end with one slave. */
-async function crawled(
-  cluster: Cluster,
-  site: BrowserSite,
-  more: object,
-  onSlave: (slave: Program) => void = () => {},
-): Promise<void> {
-  const master = await cluster.master([crawlFile(cluster, site, more), '--exit-when-done']);
-  onSlave(cluster.slave(browserFlags));
-  assert.equal((await master.exited).code, 0, master.output);
-}
 
 describe('browser', { skip }, () => {
   test('browser: auto renders only pages without links and items', { timeout }, async (t) => {
@@ -150,65 +130,6 @@ describe('browser', { skip }, () => {
     );
     assert.match(off, /\/off: status 200/);
     assert.equal(site.count('/p3'), 0);
-  });
-
-  test('browser: a page that may not go on is read at once', { timeout }, async (t) => {
-    const site = await new BrowserSite({
-      '/': shell('<a href=/post>x</a><a href=/mail>x</a>'),
-      '/post': shell('<form id=f method=post action=/sent></form><script>f.submit()</script>'),
-      '/mail': shell(`<script>location = 'mailto:x@site.example'</script>`),
-    }).open(t);
-    const cluster = new Cluster(t);
-    await crawled(cluster, site, { render: true });
-    // It would have waited for its load until its time was over.
-    for (const path of ['/post', '/mail']) assert.equal(lineOf(cluster, path)['missed'], undefined);
-    assert.equal(site.count('/sent'), 0);
-  });
-
-  test('browser: a page that stops itself, or its frame, is read at once', {
-    timeout,
-  }, async (t) => {
-    const stop = '<script>document.body.append("stopped"); window.stop()</script>';
-    const site = await new BrowserSite({
-      '/': shell('<a href=/own>x</a><a href=/frame>x</a><a href=/late>x</a><a href=/blank>x</a>'),
-      '/own': shell(`<a href=/end>x</a>${stop}<a href=/never>x</a>`),
-      '/frame': shell(`<iframe src=/own></iframe>`),
-      '/blank': shell('<script>location = "about:blank"</script>'),
-      // What it asks for afterwards still counts.
-      '/late': shell(`<script>
-        stop();
-        fetch('/slow').then(() => (document.body.innerHTML = '<a href=/end>x</a>'));
-      </script>`),
-      '/slow': (_, response) => void setTimeout(() => response.end('1'), 1_000),
-      '/end': shell(''),
-    }).open(t);
-    const cluster = new Cluster(t);
-    await crawled(cluster, site, { render: true });
-    for (const path of ['/own', '/frame', '/late', '/blank']) {
-      const { rendered, missed, links } = lineOf(cluster, path);
-      // It would have waited for its document until its time was over.
-      assert.deepEqual({ rendered, missed }, { rendered: true, missed: undefined }, path);
-      assert.equal(links, ['/frame', '/blank'].includes(path) ? 0 : 1, path);
-    }
-    assert.equal(site.count('/never'), 0);
-  });
-
-  test('browser: a page that waits for a service worker goes on without it', {
-    timeout,
-  }, async (t) => {
-    const site = await new BrowserSite({
-      '/': shell(`<script>
-        const ready = navigator.serviceWorker.register('/sw.js').catch(() => {});
-        ready.then(() => (app.innerHTML = '<a href=/end>x</a>'));
-      </script>`),
-      '/sw.js': 'addEventListener("fetch", () => {})',
-      '/end': shell(''),
-    }).open(t);
-    const cluster = new Cluster(t);
-    await crawled(cluster, site, { render: true });
-    assert.equal(lineOf(cluster, '/')['links'], 1);
-    assert.equal(lineOf(cluster, '/end')['rendered'], true);
-    assert.equal(site.count('/sw.js'), 0);
   });
 
   test('browser: a page that begins a download, or gets no content, stays what it is', {

@@ -1,9 +1,11 @@
 /** A site for pages in a browser: it answers as a test says, and notes what was asked for. */
+import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
-import type { Cluster } from './cluster.ts';
+import { browserFlags } from './browser.ts';
+import type { Cluster, Program } from './cluster.ts';
 import { httpServer } from './http-server.ts';
 
 export type Answer = string | ((request: IncomingMessage, response: ServerResponse) => void);
@@ -48,4 +50,24 @@ export function crawlFile(cluster: Cluster, site: BrowserSite, more: object): st
   const path = join(cluster.folder, 'c.json');
   writeFileSync(path, JSON.stringify({ crawl: 'c', seeds: [`${site.url}/`], ...more }));
   return path;
+}
+
+/** Runs a crawl to its end with one slave. */
+export async function crawled(
+  cluster: Cluster,
+  site: BrowserSite,
+  more: object,
+  onSlave: (slave: Program) => void = () => {},
+): Promise<void> {
+  const master = await cluster.master([crawlFile(cluster, site, more), '--exit-when-done']);
+  onSlave(cluster.slave(browserFlags));
+  assert.equal((await master.exited).code, 0, master.output);
+}
+
+/** The line of a page, by its path. */
+export function lineOf(cluster: Cluster, path: string): Record<string, unknown> {
+  const lines = cluster.fetched('c') as unknown as Record<string, unknown>[];
+  const found = lines.find((one) => new URL(String(one['url'])).pathname === path);
+  assert.ok(found !== undefined, path);
+  return found;
 }
