@@ -55,8 +55,9 @@ export type RenderEnd =
 
 type Shared = { readonly addresses: AddressCache; readonly seats: HostSeats };
 
-/** Kept of the time for the text of the page, and for its end. */
-const reserveMs = 4_000;
+/** Kept of the time for the text of the page, and for its end: at most so much of a short one. */
+const reserveMsMax = 4_000;
+const reserveShareMax = 0.4;
 /** The longest wait for a page to come to rest, each time. */
 const restMsMax = 8_000;
 /** A page that has its document and asks for nothing more is taken for loaded. */
@@ -96,6 +97,8 @@ class OnePage {
   readonly #traffic: PageTraffic;
   readonly #ending = new AbortController();
   readonly #endsAt: number;
+  /** From now on it is read. */
+  readonly #readsAt: number;
   readonly #missed = new Set<RenderMiss>();
 
   constructor(task: RenderTask, { addresses, seats }: Shared) {
@@ -103,7 +106,9 @@ class OnePage {
     this.#task = task;
     // One for each request that waits.
     setMaxListeners(0, this.#ending.signal);
-    this.#endsAt = awakeMs() + Math.min(renderLimits.timeMs, spec.timeoutMs);
+    const timeMs = Math.min(renderLimits.timeMs, spec.timeoutMs);
+    this.#endsAt = awakeMs() + timeMs;
+    this.#readsAt = this.#endsAt - Math.min(reserveMsMax, timeMs * reserveShareMax);
     const home = authorityOf(new URL(document.url));
     const policies = {
       home: new AddressPolicy(spec.allowPrivate, blocks),
@@ -170,7 +175,7 @@ class OnePage {
 
   async #work(tab: Tab): Promise<RenderEnd> {
     const { wait, click, clicks = 1, scroll = 0 } = this.#task.render;
-    const until = this.#endsAt - reserveMs;
+    const until = this.#readsAt;
     const leftMs = () => Math.max(1, until - awakeMs());
     const world = new PageWorld(tab);
     await this.#traffic.open(tab);

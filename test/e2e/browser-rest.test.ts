@@ -119,4 +119,18 @@ describe('browser at rest', { skip: noBrowser }, () => {
     assert.equal(lineOf(cluster, '/end')['rendered'], true);
     assert.equal(site.count('/never'), 0);
   });
+
+  test('browser: a short --fetch-timeout leaves time for scripts', { timeout }, async (t) => {
+    const site = await new BrowserSite({
+      '/': shell(`<script>
+        fetch('/slow').then(() => (app.innerHTML = '<a href=/end>x</a>'));
+      </script>`),
+      '/slow': (_, response) => void setTimeout(() => response.end('1'), 300),
+      '/end': shell(''),
+    }).open(t);
+    const cluster = new Cluster(t);
+    await crawled(cluster, site, { render: true, 'fetch-timeout': 4_000 });
+    const { links, missed } = lineOf(cluster, '/');
+    assert.deepEqual({ links, missed }, { links: 1, missed: undefined });
+  });
 });
