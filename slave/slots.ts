@@ -18,9 +18,10 @@ const lookEveryMs = 250;
 const lentPerSlot = 16;
 const lentMax = 1_024;
 
-/** Maximum number of fetches under way at once, with and without a slot. All may be of one host. */
-export function fetchesMaxOf(slots: number): number {
-  return slots + lentOf(slots) + trialsOf(slots);
+/** The sockets that a slave wants: all its fetches, with and without a slot, may be of one host.
+ *  A proxy has no more than one for each slot. */
+export function socketsOf(slots: number): { connections: number; byProxy: number } {
+  return { connections: slots + lentOf(slots) + trialsOf(slots), byProxy: slots };
 }
 
 function lentOf(slots: number): number {

@@ -20,6 +20,7 @@ import { limits, type Push, type TaskPush } from '../shared/protocol.ts';
 import { version } from '../shared/version.ts';
 import { Abilities } from './abilities.ts';
 import { AfterFetch } from './after-fetch.ts';
+import { BodyRoom } from './body-room.ts';
 import { Browsers } from './browser/browsers.ts';
 import type { BrowserSettings } from './browser/find.ts';
 import { CreditTeller } from './credit-teller.ts';
@@ -37,7 +38,7 @@ import { MasterLink } from './master-link.ts';
 import { Outbox } from './outbox.ts';
 import { residentBytes } from './resident-bytes.ts';
 import { CrawlRules } from './rules/crawl-rules.ts';
-import { fetchesMaxOf, Slots } from './slots.ts';
+import { Slots, socketsOf } from './slots.ts';
 import { archiveWith, ofFailure, unable, unknownKind } from './statements.ts';
 import { giveBack, Trains } from './trains.ts';
 import { Turns } from './turns.ts';
@@ -85,6 +86,7 @@ export class Worker {
   readonly #trains: Trains;
   readonly #fetching = new Map<TaskPush, AbortController>();
   readonly #slots: Slots;
+  readonly #bodies: BodyRoom;
   /** A controller serves fetch after fetch until it has aborted one: they are slow to make. */
   readonly #spareAborts: AbortController[] = [];
   readonly #outbox: Outbox;
@@ -110,9 +112,9 @@ export class Worker {
     });
     this.#fetchLog = FetchLog.of(options.log);
     const lacks = new Lacks(options.log);
-    const connections = fetchesMaxOf(options.slots);
-    const byProxy = options.slots;
-    this.#fetcher = new Fetcher({ connections, byProxy, addresses: this.#addresses, lacks });
+    const sockets = socketsOf(options.slots);
+    this.#fetcher = new Fetcher({ ...sockets, addresses: this.#addresses, lacks });
+    this.#bodies = new BodyRoom(options.slots, () => this.#outbox.isFull);
     this.#proxies = new Proxies({
       onAside: ({ name }, reason, ms) => {
         const forS = Math.round(ms / 1000);
@@ -312,6 +314,7 @@ export class Worker {
   }
 
   #fill(): void {
+    this.#bodies.look();
     while (!this.#outbox.isFull && !this.#after.isFull && this.#state === 'working') {
       const task = this.#queued.first;
       if (task === undefined) break;
@@ -332,14 +335,10 @@ export class Worker {
     const isRendered = render !== undefined;
     const way = this.#options.page ? 'function' : hasRules ? 'rules' : undefined;
     const kind = kindOf(task, way, isRendered);
-    if (kind === undefined) {
-      this.#outbox.tell(ofFailure(task, unknownKind));
-      return false;
-    }
     const isUnable = isRendered && this.#browsers?.isAble !== true;
-    const putOff = isUnable ? unable : kind.putOff?.(crawl.spec);
-    if (putOff !== undefined) {
-      this.#outbox.tell(ofFailure(task, putOff));
+    const putOff = isUnable ? unable : kind?.putOff?.(crawl.spec);
+    if (kind === undefined || putOff !== undefined) {
+      this.#outbox.tell(ofFailure(task, (kind && putOff) ?? unknownKind));
       return false;
     }
     const abort = this.#spareAborts.pop() ?? new AbortController();
@@ -349,6 +348,7 @@ export class Worker {
     const { lease, open, last, private: blocks, trial, request } = task;
     const { etag, lastModified, validatedUrl, tellMs } = task;
     this.#slots.begins(task);
+    const seat = this.#bodies.enter();
     const validators = etag || lastModified ? { etag, lastModified } : undefined;
     const isTimed = task.timed === true;
     const master = () => this.#link.master;
@@ -397,6 +397,7 @@ export class Worker {
           follow: turns.follow,
           attempt: task.attempt,
           recording,
+          seat,
         };
         return kind.outcome(await this.#fetcher.fetch(kind.plan, task.url, spec, signal, context));
       }, signal);
@@ -429,6 +430,7 @@ export class Worker {
       turns.tell();
       this.#fetching.delete(task);
       this.#slots.answered(task);
+      seat.leave();
       if (task.trial === undefined) this.#credit.ended();
       if (!abort.signal.aborted) this.#spareAborts.push(abort);
       this.#fill();

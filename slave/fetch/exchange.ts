@@ -13,6 +13,7 @@
  * it is settled: the rest is read for the record alone.
  */
 import { type FetchSpec, productToken, type RobotsDirective } from '../../shared/crawl.ts';
+import type { BodySeat } from '../body-room.ts';
 import { addHeaderDirectives, listed } from '../extract/robots-directives.ts';
 import {
   CodingError,
@@ -75,6 +76,10 @@ type ExchangeOptions<Body> = {
   onUnread?: (() => void) | undefined;
   /** Takes the exchange as it is, for the archive. */
   record?: ExchangeRecord | undefined;
+  /** Its room for what is kept of the body. */
+  seat?: Pick<BodySeat, 'took'> | undefined;
+  /** It pauses for want of that room; the function is called when it goes on. */
+  onHeld?: (() => () => void) | undefined;
 };
 
 export class Exchange<Body> {
@@ -95,6 +100,9 @@ export class Exchange<Body> {
   #cutOff: Failure | undefined;
   /** Known while recording. */
   #settled: Hop<Body> | undefined;
+  /** It pauses, because the reader or the inflater wants it, and for want of room. */
+  #isPaused = false;
+  #isHeld = false;
 
   constructor(options: ExchangeOptions<Body>) {
     this.#options = options;
@@ -130,7 +138,7 @@ export class Exchange<Body> {
       spec,
       charset,
       sniff: essence === undefined,
-      onRoom: () => this.#controller?.resume(),
+      onRoom: () => this.#resume(),
       onEnough: () => this.#settleBody(),
     });
     if (this.#reader !== undefined) {
@@ -157,8 +165,11 @@ export class Exchange<Body> {
   }
 
   onResponseData(_controller: Controller, chunk: Buffer): void {
-    const { record } = this.#options;
+    const { record, plan } = this.#options;
+    const isKept = plan.keepsBody === true && this.#state === 'reading';
+    const copies = Number(record?.isOpen === true) + Number(isKept);
     record?.data(chunk);
+    if (copies > 0) this.#keep(copies * chunk.length);
     if (this.#state === 'recording') {
       if (record?.isOpen !== true) this.#settleRecorded();
     } else if (this.#state === 'draining' && this.#answer !== undefined) {
@@ -166,7 +177,7 @@ export class Exchange<Body> {
       if (this.#answer.bytes > drainBytesMax) this.#settleAnswer();
     } else if (this.#state === 'reading') {
       if (this.#inflater === undefined) this.#take(chunk);
-      else if (!this.#inflater.write(chunk)) this.#controller?.pause();
+      else if (!this.#inflater.write(chunk)) this.#pause();
     }
   }
 
@@ -244,7 +255,7 @@ export class Exchange<Body> {
       data: (chunk) => this.#take(chunk),
       end: () => this.#settleBody(),
       error: (error) => this.#failInflating(error),
-      drain: () => this.#controller?.resume(),
+      drain: () => this.#resume(),
     });
   }
 
@@ -266,7 +277,7 @@ export class Exchange<Body> {
   #take(chunk: Uint8Array): void {
     const verdict = this.#reader?.write(chunk);
     if (verdict === 'enough') this.#settleBody();
-    else if (verdict === 'wait') this.#controller?.pause();
+    else if (verdict === 'wait') this.#pause();
     else if (verdict === 'not-html') this.#settleUntyped();
   }
 
@@ -308,7 +319,7 @@ export class Exchange<Body> {
     const answer = { status: this.#status, headers: this.#headers, bytes, ...validators };
     this.#drain({ kind: 'answer', ...answer });
     if (this.#controller === undefined || bytes > drainBytesMax) this.#settleAnswer();
-    else this.#controller.resume();
+    else this.#resume();
   }
 
   #drain(answer: Unread): void {
@@ -337,8 +348,33 @@ export class Exchange<Body> {
     this.#settled = hop;
     this.#inflater?.close();
     this.#inflater = undefined;
-    this.#controller.resume();
+    this.#resume();
     return true;
+  }
+
+  /** So much more of the body is kept. */
+  #keep(bytes: number): void {
+    const { seat, onHeld } = this.#options;
+    const room = seat?.took(bytes);
+    if (room === undefined) return;
+    this.#isHeld = true;
+    this.#controller?.pause();
+    const goOn = onHeld?.();
+    void room.then(() => {
+      this.#isHeld = false;
+      goOn?.();
+      if (!this.#isPaused) this.#controller?.resume();
+    });
+  }
+
+  #pause(): void {
+    this.#isPaused = true;
+    this.#controller?.pause();
+  }
+
+  #resume(): void {
+    this.#isPaused = false;
+    if (!this.#isHeld) this.#controller?.resume();
   }
 
   #settleRecorded(): void {

@@ -50,6 +50,8 @@ export type FetchPlan<Body> = {
   readonly followsAnywhere?: true;
   /** A part of a body is useless, even at the last attempt. */
   readonly needsWhole?: true;
+  /** Its reader keeps the whole body. */
+  readonly keepsBody?: true;
   /** Type of a body without Content-Type. */
   readonly type?: string;
   /** Returns the reader for the body of such an answer; undefined: it is not read. */

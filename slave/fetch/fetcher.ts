@@ -8,6 +8,7 @@ import type { FetchSpec, TaskRequest } from '../../shared/crawl.ts';
 import type { Result } from '../../shared/requests.ts';
 import { AddressCache } from '../../shared/resolver.ts';
 import { isRelatedHost } from '../../shared/url.ts';
+import type { BodySeat } from '../body-room.ts';
 import type { Lacks } from '../lack.ts';
 import { Clients } from './clients.ts';
 import type { Validators } from './content.ts';
@@ -41,6 +42,8 @@ type AskOptions<Body> = {
   readonly answerMs: number;
   /** Until the deadline of the whole fetch. */
   readonly leftMs: () => number;
+  /** An answer was not read for so long, for want of room. */
+  readonly onHeldFor: (ms: number) => void;
   readonly turnOf: Follow;
 };
 
@@ -78,6 +81,8 @@ export type FetchContext = {
   readonly attempt?: number | undefined;
   /** Takes all exchanges, for the archive; default: they are not kept. */
   readonly recording?: Recording | undefined;
+  /** Its room for bodies that are kept; default: as much as it needs. */
+  readonly seat?: Pick<BodySeat, 'took'> | undefined;
 };
 
 type FetcherOptions = {
@@ -159,6 +164,9 @@ export class Fetcher {
         answerMs,
         turnOf,
         leftMs: () => started + timeoutMs - awakeMs(),
+        onHeldFor: (ms) => {
+          started += ms;
+        },
       });
       isFirst = false;
       if (asked === 'later') return { kind: 'put-off' };
@@ -239,6 +247,8 @@ export class Fetcher {
         onStart,
         onAnswer,
         recording,
+        seat: context.seat,
+        onHeldFor: options.onHeldFor,
       };
       answerMs = Number.POSITIVE_INFINITY;
       // undici drops an answer whose host ends the HTTP/2 session gracefully after it.

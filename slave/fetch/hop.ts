@@ -1,6 +1,7 @@
 /** One request of a fetch, with its deadlines; the fetcher makes one for each URL and way. */
 import { AwakeTimer, awakeMs } from '../../shared/awake.ts';
 import type { FetchSpec, TaskRequest } from '../../shared/crawl.ts';
+import type { BodySeat } from '../body-room.ts';
 import { type Client, send } from './clients.ts';
 import { Exchange, type Hop } from './exchange.ts';
 import type { FetchPlan } from './fetch-plan.ts';
@@ -23,6 +24,9 @@ type HopOptions<Body> = {
   readonly onStart: (() => void) | undefined;
   readonly onAnswer: (() => void) | undefined;
   readonly recording: Recording | undefined;
+  readonly seat: Pick<BodySeat, 'took'> | undefined;
+  /** The answer was not read for so long, for want of room. */
+  readonly onHeldFor: (ms: number) => void;
 };
 
 /** How long the end of a body that nobody needs may take, to keep its connection. Browsers follow a
@@ -37,7 +41,8 @@ export function hopTo<Body>(
 ): Promise<Hop<Body>> {
   const { plan, spec, signal, leftMs, answerMs, headers, takeCookie } = options;
   const { keepsIncomplete, onStart, request } = options;
-  const endsAt = awakeMs() + leftMs;
+  let endsAt = awakeMs() + leftMs;
+  let isSettled = false;
   return new Promise((resolve, reject) => {
     if (signal.aborted) {
       reject(abortError(signal));
@@ -56,6 +61,17 @@ export function hopTo<Body>(
         if (answerMs < leftMs) expireIn(leftMs - answerMs);
         options.onAnswer?.();
       },
+      seat: options.seat,
+      onHeld: () => {
+        const heldAt = awakeMs();
+        timer?.clear();
+        return () => {
+          const heldMs = awakeMs() - heldAt;
+          endsAt += heldMs;
+          options.onHeldFor(heldMs);
+          if (!isSettled) expireIn(endsAt - awakeMs());
+        };
+      },
       onUnread: () => expireIn(Math.min(unreadMsMax, endsAt - awakeMs())),
     });
     let timer: AwakeTimer | undefined;
@@ -70,6 +86,7 @@ export function hopTo<Body>(
       reject(abortError(signal));
     };
     function settled(): void {
+      isSettled = true;
       timer?.clear();
       signal.removeEventListener('abort', onAbort);
     }

@@ -48,6 +48,7 @@ export function imageKind(pixels: Pixels | undefined): Kind<ImageBody, ImageFoun
       accept:
         'image/avif,image/webp,image/png,image/jpeg,image/gif,image/svg+xml,image/*;q=0.8,*/*;q=0.5',
       needsWhole: true,
+      keepsBody: true,
       open({ status, spec, header }) {
         const { download, userAgent } = spec;
         if (!isPageStatus(status) || download === undefined) return undefined;
