@@ -129,7 +129,7 @@ export class Master implements Leaver, SlavesMaster {
     } catch (error) {
       folder.close();
       // Of the seeds: their crawl was cancelled, or there is no room for one more.
-      throw asConfigError(error);
+      throw endingOf(asConfigError(error));
     }
   }
 

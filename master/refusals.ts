@@ -4,7 +4,7 @@ import type { ServeOptions } from './cli/serve-options.ts';
 import { refusePatterns } from './frontier/crawl/patterns.ts';
 import { clockMs } from './machine/clock.ts';
 import { afterFault } from './machine/data-folder.ts';
-import { leastFree, megabytes } from './machine/disk-room.ts';
+import { leastFree, megabytes, refusalText } from './machine/disk-room.ts';
 
 /** Nothing is due at a negative time: the crawl would stand still. @throws ConfigError */
 export function refuseEarlyClock(): void {
@@ -72,5 +72,9 @@ export function isDiskFault(error: unknown): boolean {
 
 /** The error that the master exits with: after a failure of the disk it says what to do. */
 export function endingOf(error: unknown): unknown {
+  // Another program has taken the reserve faster than a master looks.
+  if (error instanceof StoreError && error.isFull) {
+    return new ConfigError(refusalText(error), error);
+  }
   return isDiskFault(error) ? new ConfigError(`${messageOf(error)}; ${afterFault}`, error) : error;
 }

@@ -68,8 +68,12 @@ export class ConnectionError extends OrbError {
 
 /** The store failed: the master stops, a restart recovers. */
 export class StoreError extends OrbError {
-  constructor(message: string, cause?: unknown) {
+  /** There was no room on the disk. */
+  readonly isFull: boolean;
+
+  constructor(message: string, cause?: unknown, isFull = false) {
     super('E_STORE', message, { cause });
+    this.isFull = isFull;
   }
 }
 

@@ -13,7 +13,7 @@
 
 import { existsSync, rmSync, type StatsFs, statfsSync, writeFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
-import { codeOf } from '../../shared/errors.ts';
+import { codeOf, messageOf, StoreError } from '../../shared/errors.ts';
 
 /** A file system is queried at most this often, and the more rarely the farther it is from being
  *  short: faster than so many bytes a ms none fills. */
@@ -224,6 +224,13 @@ function existing(folder: string): string {
 export function isDiskFull(error: unknown): boolean {
   const code = codeOf(error);
   return code === 'ENOSPC' || code === 'EDQUOT';
+}
+
+/** The message of a write that failed at a start or in a command, which do not wait for room, with
+ *  what to do if there was none. */
+export function refusalText(error: unknown): string {
+  const isFull = error instanceof StoreError ? error.isFull : isDiskFull(error);
+  return isFull ? `${messageOf(error)}; free some space and start again` : messageOf(error);
 }
 
 function canWrite(folder: string): boolean {

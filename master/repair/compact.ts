@@ -9,9 +9,9 @@
  */
 import { existsSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { ConfigError, messageOf, StoreError } from '../../shared/errors.ts';
+import { ConfigError, StoreError } from '../../shared/errors.ts';
 import { DataFolder } from '../machine/data-folder.ts';
-import { freeBytesOf, megabytes } from '../machine/disk-room.ts';
+import { freeBytesOf, megabytes, refusalText } from '../machine/disk-room.ts';
 import { openLmdbStore, storeFile } from '../store/lmdb.ts';
 import { afterPrefix, formatKey } from '../store/records.ts';
 import {
@@ -86,7 +86,7 @@ export async function compactStore(dataFolder: string): Promise<Compacted> {
   } catch (error) {
     forgetReplacement(dataFolder);
     if (!(error instanceof StoreError)) throw error;
-    throw new ConfigError(`${messageOf(error)}; the store is as it was`, error);
+    throw new ConfigError(`the store is as it was: ${refusalText(error)}`, error);
   }
   replaceStore(dataFolder);
   return { before, after: bytesOf(path) };

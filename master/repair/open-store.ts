@@ -1,8 +1,9 @@
 /** Opens the store of a master at its start, and closes it at its orderly end. */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { ConfigError, messageOf } from '../../shared/errors.ts';
+import { ConfigError } from '../../shared/errors.ts';
 import type { Logger } from '../../shared/log.ts';
+import { refusalText } from '../machine/disk-room.ts';
 import { type NativeStore, openLmdbStore, storeFile } from '../store/lmdb.ts';
 import { upgrade } from '../store/upgrade.ts';
 import { BackgroundCheck } from './background-check.ts';
@@ -66,7 +67,7 @@ export class OpenStore {
       // Before native code reads it.
       if (!isNew) markRead(path, isUnread ? starts + 1 : 0);
     } catch (error) {
-      throw new ConfigError(`cannot write the folder ${folder}: ${messageOf(error)}`, error);
+      throw new ConfigError(`cannot write the folder ${folder}: ${refusalText(error)}`, error);
     }
     try {
       const store = await openLmdbStore(folder);

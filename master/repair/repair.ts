@@ -10,14 +10,14 @@ import { randomBytes } from 'node:crypto';
 import { existsSync, readdirSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { amount } from '../../shared/amount.ts';
-import { ConfigError } from '../../shared/errors.ts';
+import { ConfigError, StoreError } from '../../shared/errors.ts';
 import { encodeValue } from '../../shared/frame.ts';
 import { hostKeyOf } from '../../shared/url.ts';
 import { Fingerprinter } from '../frontier/filter/fingerprint.ts';
 import { imageName } from '../frontier/filter/seen-names.ts';
 import { kinds, namesIn, taskName } from '../frontier/kinds/kinds.ts';
 import { DataFolder } from '../machine/data-folder.ts';
-import { freeBytesOf } from '../machine/disk-room.ts';
+import { freeBytesOf, megabytes, refusalText } from '../machine/disk-room.ts';
 import { filesName, type Lengths } from '../sinks/files.ts';
 import { openLmdbStore, storeFile } from '../store/lmdb.ts';
 import {
@@ -108,8 +108,12 @@ async function rebuild(
   const folder = dirname(path);
   // Once as rows that wait, once in the new store.
   const needed = 2 * salvage.bytes + spareBytes;
-  if (freeBytesOf(folder) < needed) {
-    throw new ConfigError(`the new store needs ${needed} free bytes under ${folder}`);
+  const free = freeBytesOf(folder);
+  if (free < needed) {
+    throw new ConfigError(
+      `the new store needs ${megabytes(needed)} MB under ${folder}, and ${megabytes(free)} MB are ` +
+        'free; free some space',
+    );
   }
   forgetReplacement(dataFolder);
   const newFolder = replacementIn(dataFolder);
@@ -125,7 +129,8 @@ async function rebuild(
     await store.close();
     rows.close();
     forgetReplacement(dataFolder);
-    throw error;
+    if (!(error instanceof StoreError)) throw error;
+    throw new ConfigError(`the damaged store is as it was: ${refusalText(error)}`, error);
   }
   const aside = `${path}.damaged-${new Date().toISOString().replaceAll(':', '')}`;
   for (const name of readdirSync(dataFolder)) {

@@ -3,8 +3,9 @@
  * one go, and may have a hundred million rows.
  */
 import { closeSync, ftruncateSync, openSync, readSync, writeSync } from 'node:fs';
-import { ConfigError, messageOf } from '../../shared/errors.ts';
+import { ConfigError } from '../../shared/errors.ts';
 import { decodeValue, encodeValue } from '../../shared/frame.ts';
+import { refusalText } from '../machine/disk-room.ts';
 import type { Change, Store } from '../store/store.ts';
 
 /** Rows and bytes of one commit. */
@@ -62,8 +63,7 @@ export class WaitingRows {
         at += writeSync(this.#file, bytes, at, bytes.length - at, this.#end + at);
       }
     } catch (error) {
-      const why = `cannot write ${this.#path}: ${messageOf(error)}`;
-      throw new ConfigError(`${why}; free some space and start again`, error);
+      throw new ConfigError(`cannot write ${this.#path}: ${refusalText(error)}`, error);
     }
     this.#lengths.push(bytes.length);
     this.#end += bytes.length;

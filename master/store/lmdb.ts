@@ -19,7 +19,7 @@ import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import type { Database, RootDatabase, RootDatabaseOptionsWithPath, Transaction } from 'lmdb';
 import { ConfigError, messageOf, StoreError } from '../../shared/errors.ts';
-import { freeBytesOf } from '../machine/disk-room.ts';
+import { freeBytesOf, refusalText } from '../machine/disk-room.ts';
 import { makeFolder } from '../machine/make-folder.ts';
 import { ownTurn } from '../machine/own-turn.ts';
 import { type Chunk, ChunkPool, PackedChanges } from './packed-changes.ts';
@@ -60,7 +60,7 @@ export async function openLmdbStore(folder: string): Promise<NativeStore> {
     const root = lmdb.open(optionsOf(path));
     return new LmdbStore(root as RootDatabase<Buffer, Buffer>, path);
   } catch (error) {
-    throw new ConfigError(`cannot open the store ${path}: ${messageOf(error)}`, error);
+    throw new ConfigError(`cannot open the store ${path}: ${refusalText(error)}`, error);
   }
 }
 
@@ -293,8 +293,9 @@ class LmdbStore implements NativeStore {
       if (error instanceof ConfigError) throw error;
       const cause = await causeOf(error);
       // LMDB reports EIO for a short write.
-      const why = freeBytesOf(dirname(this.#path)) < fullBytes ? diskFull : messageOf(cause);
-      throw new StoreError(`cannot write the store ${this.#path}: ${why}`, cause);
+      const isFull = freeBytesOf(dirname(this.#path)) < fullBytes;
+      const why = isFull ? diskFull : messageOf(cause);
+      throw new StoreError(`cannot write the store ${this.#path}: ${why}`, cause, isFull);
     }
   }
 

@@ -1,12 +1,14 @@
 /** A disk that is full, on a real file system of its own: everything waits, nothing is lost. */
 import assert from 'node:assert/strict';
-import { existsSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, readFileSync, rmSync, truncateSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { openLmdbStore } from '../../master/store/lmdb.ts';
+import { endingOf } from '../../master/refusals.ts';
+import { openLmdbStore, storeFile } from '../../master/store/lmdb.ts';
 import { generateSite } from '../../selftest/site.ts';
 import { makeAuthkeyFile } from '../../shared/authkey.ts';
 import { parseAddress } from '../../shared/client.ts';
+import { ConfigError, StoreError } from '../../shared/errors.ts';
 import { Cluster, Program, root } from '../support/cluster.ts';
 import { assertExact } from '../support/exact.ts';
 import { assertLeaves, siteFor } from '../support/parts.ts';
@@ -253,5 +255,46 @@ test('a data folder that goes away ends the master with one line', { timeout }, 
   assert.match(
     master.stderr,
     /^master: the data folder .* can no longer be used: .*start again\n$/,
+  );
+});
+
+test('a command on a full disk ends with one line that says what to do, and code 2', {
+  timeout,
+}, async (t) => {
+  const disk = SmallDisk.mount(t, 32);
+  if (disk === undefined) return;
+  const cluster = new Cluster(t, disk.path);
+  const folder = join(cluster.data, 'store');
+  const store = await openLmdbStore(folder);
+  await store.commit([{ table: 'items', key: Buffer.from('a'), value: Buffer.alloc(9_000) }]);
+  disk.fill();
+  const refused = store.commit([
+    { table: 'items', key: Buffer.from('b'), value: Buffer.alloc(4 << 20) },
+  ]);
+  // A start that upgrades a store ends with this, and so does a master that others leave no room.
+  const error = await refused.catch((error: unknown) => error);
+  assert.ok(error instanceof StoreError && error.isFull);
+  const ending = endingOf(error);
+  assert.ok(ending instanceof ConfigError);
+  assert.match(
+    ending.message,
+    /store\.mdb: no space left on device; free some space and start again$/,
+  );
+  await store.close().catch(() => {});
+
+  const repair = ['master.js', 'repair', '--data', cluster.data, '--out', cluster.out];
+  const full = cluster.run(repair);
+  assert.deepEqual(await full.exited, { code: 2, signal: null });
+  assert.match(
+    full.stderr,
+    /cannot use the data folder .*ENOSPC.*; free some space and start again\n$/,
+  );
+  disk.free();
+  truncateSync(storeFile(folder), 20_480);
+  const small = cluster.run(repair);
+  assert.deepEqual(await small.exited, { code: 2, signal: null });
+  assert.match(
+    small.stderr,
+    /the new store needs \d\d MB under \S+, and \d\d MB are free; free some/,
   );
 });
