@@ -414,7 +414,13 @@ class Rebuilding {
       ...record,
       // Rows that are lost are in it.
       ledger: undefined,
-      counters: { ...counters, waiting, seen: count, buried: this.#buried.get(id) ?? 0 },
+      counters: {
+        ...counters,
+        waiting,
+        seen: count,
+        buried: this.#buried.get(id) ?? 0,
+        ...(lost > 0 && { lost: lost + (counters.lost ?? 0) }),
+      },
       seenSum: [...words],
       nextSeq: Math.max(record.nextSeq, next.seq),
       nextCommit: Math.max(record.nextCommit, next.commit),

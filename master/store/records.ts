@@ -57,6 +57,8 @@ export type CrawlCounters = {
   seen: number;
   /** Sitemaps ever admitted. */
   sitemaps: number;
+  /** Tasks that repairs could not save. */
+  lost?: number;
 };
 
 export type CrawlRecord = {

@@ -456,7 +456,7 @@ export class Crawl implements CrawlView {
   }
 
   status(): CrawlStatus {
-    const { seen: _, sitemaps: __, earlier: ___, ...counters } = this.counters;
+    const { seen: _, sitemaps: __, earlier: ___, lost: ____, ...counters } = this.counters;
     const { ledger, examples, rules } = this.books;
     const { ending, held } = this;
     const { fetch } = this.spec;

@@ -39,10 +39,21 @@ export function endingOf(crawl: Ended): CrawlEnding | undefined {
     const text = `all links were skipped: ${commonest(counters.skipped, spec)}`;
     return { why: 'skipped', text };
   }
-  const { unchanged } = counters;
-  const unread = `; links of ${amount(unchanged, 'unchanged page')} were not read again`;
-  const all = 'every URL in scope was fetched';
-  return { why: 'finished', text: unchanged > 0 ? `every known URL was fetched${unread}` : all };
+  return { why: 'finished', text: completeness(counters) };
+}
+
+/** Of a crawl where nothing is left to do. */
+function completeness({ unchanged, lost = 0 }: CrawlCounters): string {
+  const gaps: string[] = [];
+  if (unchanged > 0) {
+    gaps.push(`links of ${amount(unchanged, 'unchanged page')} were not read again`);
+  }
+  if (lost > 0)
+    gaps.push(
+      `${amount(lost, 'URL')} that waited ${lost === 1 ? 'was' : 'were'} lost before a repair`,
+    );
+  if (gaps.length === 0) return 'every URL in scope was fetched';
+  return ['every known URL was fetched', ...gaps].join('; ');
 }
 
 function faultsOf({ admitted, faults }: SeedRecord): string {
