@@ -62,6 +62,18 @@ function filesIn(folder: string): string[] {
 const shaOf = (bytes: Buffer) => createHash('sha256').update(bytes).digest('hex');
 
 describe('download', () => {
+  test('download: images of a seed come before further seeds', { timeout }, async (t) => {
+    const numbers = Array.from({ length: 400 }, (_, i) => i);
+    const pages = numbers.map((n) => [`/${n}`, `<img src="/${n}.png">`]);
+    const { origin, asked } = await serve(t, Object.fromEntries(pages));
+    const seeds = numbers.map((n) => `${origin}/${n}`);
+    await crawl(t, [...seeds, '--download', 'images', '--per-host', '2']);
+    const isImage = (url: string) => url.endsWith('.png');
+    const lastPage = asked.findLastIndex((url) => !isImage(url));
+    const before = asked.slice(0, lastPage).filter(isImage).length;
+    assert.ok(before > 200, `${before} of 400 images before the last page`);
+  });
+
   test('download: each content is kept once, under its hash', { timeout }, async (t) => {
     const [one, two, tiny] = [
       png(1),

@@ -375,7 +375,7 @@ export class Crawl implements CrawlView {
   rank(depth: number, priority: number): number {
     switch (this.spec.order) {
       case 'bfs':
-        return depth;
+        return depth + 1; // 0: what goes first
       case 'dfs':
         return 0xffffffff - depth;
       case 'priority':
