@@ -149,6 +149,20 @@ worldTest(
 );
 
 worldTest(
+  'through proxies a host whose answers take long has slots',
+  async (world) => {
+    const slave = join(world, 'slave', 2, 8);
+    const [first = ''] = urlsOf(1);
+    await world.seed(first, { fetch: { proxies: ['http://proxy.example:8080'] } });
+    await world.settle();
+    const links = Array.from({ length: 20 }, (_, i) => `${first}${i}`);
+    await world.page(slave, first, { links, ms: 5_000 });
+    assert.deepEqual(new Set([...slave.leases].map(({ room }) => room.kind)), new Set(['slot']));
+  },
+  unproved,
+);
+
+worldTest(
   'a program that takes pages alone is given any host',
   async (world) => {
     const workers = Array.from({ length: 6 }, (_, i) => join(world, `python ${i}`, 1));

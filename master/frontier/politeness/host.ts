@@ -135,7 +135,11 @@ export class Host implements HostName {
     const { isProved, isFailing } = this.breaker;
     const isSlow = this.group.pace.isSlow;
     if ((isProved && !isSlow) || this.breaker.dead(now) !== undefined) return undefined;
-    for (const { manners } of this.clients.values()) if (manners.isRelayed) return 'relayed';
+    for (const { manners } of this.clients.values()) {
+      if (!manners.isRelayed) continue;
+      // It was the proxy, perhaps; and a proxy has no connections beyond the slots.
+      return isProved ? undefined : 'relayed';
+    }
     return isFailing || isSlow ? 'failing' : 'fresh';
   }
 
