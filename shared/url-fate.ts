@@ -2,14 +2,14 @@
 import type { HostRow, SkipReason } from './protocol.ts';
 import type { FetchErrorBody } from './requests.ts';
 
-/** How a URL stands in a crawl, as a page or as a sitemap. [C-76] */
+/** How a URL stands in a crawl, as a page, a sitemap or an image that is downloaded. [C-76] */
 export type UrlFate = {
   /** `waiting`, `leased` (a slave has it), `reported` (its answer is being stored): open.
    *  `buried`: given up. `done`: it has a line. `skipped`: a link to it was not followed.
    *  `gone`: it was admitted, and nothing is left of it. `unknown`: nobody has offered it. */
   state: 'waiting' | 'leased' | 'reported' | 'buried' | 'done' | 'skipped' | 'gone' | 'unknown';
   /** Absent: a page. */
-  kind?: 'sitemap';
+  kind?: 'sitemap' | 'image';
   /** For people: the answer, then more about it. */
   text: string[];
   depth?: number;

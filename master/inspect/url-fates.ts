@@ -21,7 +21,12 @@ const lineCharsMax = 64 << 10;
 /** What leaves a URL out by a rule of its host, which may change. */
 const rulesOfHosts: readonly string[] = ['robots'];
 
-type Found = { readonly lines: UrlLines; readonly isMissing: boolean };
+type Found = {
+  readonly lines: UrlLines;
+  readonly isMissing: boolean;
+  /** Its tasks that are open, of any kind. */
+  readonly open: readonly unknown[];
+};
 type Line = { readonly line: ResultLine; readonly text: string };
 
 export class FateWriter {
@@ -53,7 +58,11 @@ export class FateWriter {
     if (lines.finalUrl !== undefined) return [this.#alias(lines.finalUrl)];
     if (this.#seen.page) return [this.#gone()];
     if (this.#seen.skipped || lines.skipped !== undefined) return [this.#skipped(lines.skipped)];
-    return this.isSitemap ? [] : [this.#unknown()];
+    return this.isSitemap || this.#isOpen ? [] : [this.#unknown()];
+  }
+
+  get #isOpen(): boolean {
+    return this.#found.open.length > 0;
   }
 
   /** A cancelled crawl only has the line of it. */
@@ -75,7 +84,11 @@ export class FateWriter {
     const [first] = fates;
     if (first === undefined) return;
     const { pathname, search } = this.#url;
-    if (this.#seen.image) first.text.push('it is an image of some page: see img_src.txt');
+    if (this.#seen.image) {
+      const isDone = downloads(this.#crawl) && !this.#isOpen;
+      const more = isDone ? ', and images.jsonl, which says what became of it' : '';
+      first.text.push(`it is an image of some page: see img_src.txt${more}`);
+    }
     if (pathname === '/robots.txt' && search === '') {
       first.text.push('as the robots.txt of its host it is read without being a URL of the crawl');
     }
@@ -163,6 +176,7 @@ export class FateWriter {
     const crawl = this.#crawl;
     const { canonical, redirectedTo } = this.#found.lines;
     const now = this.#look.judge(crawl, this.#url);
+    const nobody = `nobody has offered it${this.#seen.image ? ' as a page' : ''}`;
     const fate: UrlFate = {
       state: 'unknown',
       text: [],
@@ -172,8 +186,8 @@ export class FateWriter {
       fate.text.push(
         'the crawl was cancelled and has forgotten what it knew; no file has its line',
       );
-    } else if (now === undefined) fate.text.push('nobody has offered it: no page, sitemap or seed');
-    else fate.text.push(`nobody has offered it, and it would be ${now.text}`);
+    } else if (now === undefined) fate.text.push(`${nobody}: no page, sitemap or seed`);
+    else fate.text.push(`${nobody}, and it would be ${now.text}`);
     const named = canonical ?? redirectedTo;
     if (named !== undefined) {
       const field = canonical === undefined ? 'redirectedTo' : 'canonical';
@@ -196,6 +210,11 @@ export class FateWriter {
 }
 
 /** What became of a URL, by its line. */
+/** Are images tasks of the crawl? */
+export function downloads({ spec }: LookedCrawl): boolean {
+  return spec.fetch.download !== undefined || spec.fetch.imagesTo !== undefined;
+}
+
 function doneText(line: ResultLine): string {
   const { sitemap, error, redirectedTo, images, canonical, excluded, status, type } = line;
   if (error !== undefined) {

@@ -117,6 +117,8 @@ function answerOf(url: string, { crawl, fate: { line, ...fate } }: Told): object
   return { url, crawl, ...fate, ...(line !== undefined && { line: JSON.parse(line) }) };
 }
 
+const words = { sitemap: 'a sitemap', image: 'an image' } as const;
+
 /** The answers of the crawls that know it, or of some that do not. */
 function textOf(url: string, told: readonly Told[]): string {
   const known = told.filter(({ fate }) => fate.state !== 'unknown');
@@ -125,7 +127,7 @@ function textOf(url: string, told: readonly Told[]): string {
   const shown = known.length > 0 ? known : unknown;
   const lines = shown.flatMap(({ crawl, fate }) => {
     const [first = '', ...more] = [...fate.text, ...moreOf(fate)];
-    const name = fate.kind === undefined ? crawl : `${crawl}, as a ${fate.kind}`;
+    const name = fate.kind === undefined ? crawl : `${crawl}, as ${words[fate.kind]}`;
     return [`  ${name}: ${first}`, ...more.map((text) => `    ${text}`)];
   });
   const left = known.length > 0 ? 0 : told.length - shown.length;
