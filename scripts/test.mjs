@@ -23,7 +23,7 @@ if (files.length === 0) {
   process.exit(2);
 }
 // Most of a test's time goes to waiting, for a lease that ends or a server that starts again.
-const atOnce = Math.max(4, availableParallelism());
+const atOnce = Math.max(3, availableParallelism());
 const args = [
   '--enable-source-maps',
   '--test',
