@@ -98,12 +98,12 @@ describe('exec: hostile jobs', { concurrency: 1 }, () => {
         deep: `mkdir -p ${'d/'.repeat(1500)}; cd ${'d/'.repeat(1500)}; mkdir -p ${'d/'.repeat(1500)}; echo x > f`,
         link: 'ln -s / root; ln -s /etc/passwd p; echo fine',
       },
-      ...['--exec-timeout', '2', '--exec-cpu', '1', '--exec-memory', '512'],
+      ...['--exec-timeout', '5', '--exec-cpu', '1', '--exec-memory', '512'],
       ...['--exec-file-size', '10', '--exec-disk', '20'],
     );
     const long = await run('long');
     assert.equal(long.outcome, 'limit');
-    assert.match(String(long['reason']), /ran for 2 s, which is its limit/);
+    assert.match(String(long['reason']), /ran for 5 s, which is its limit/);
     const asked = await run('long', 1_000);
     assert.match(String(asked['reason']), /ran for 1 s/);
     const busy = await run('busy', 60_000);
@@ -114,7 +114,7 @@ describe('exec: hostile jobs', { concurrency: 1 }, () => {
     assert.match(String(file['stderr']) + String(file['stdout']), /File size limit|153|1\n/);
     const folder = await run('folder');
     assert.equal(folder.outcome, 'limit');
-    assert.match(String(folder['reason']), /folder exceeds 20 MiB of --exec-disk|ran for 2 s/);
+    assert.match(String(folder['reason']), /folder exceeds 20 MiB of --exec-disk|ran for 5 s/);
     // Names need not be UTF-8.
     assert.match(String((await run('bytes'))['reason']), /folder exceeds 20 MiB of --exec-disk/);
     for (const name of ['locked', 'deep', 'link']) assert.equal((await run(name))['code'], 0);
