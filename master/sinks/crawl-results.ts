@@ -102,6 +102,11 @@ export class CrawlResults<C extends ResultCrawl> {
   /** The master ends: what waits is written at once, and nothing is tried again. */
   closing(): void {
     this.#state = 'closing';
+    this.hurry();
+  }
+
+  /** Nobody waits for another commit any more. */
+  hurry(): void {
     this.#options.commits.request();
   }
 

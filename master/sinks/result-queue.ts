@@ -170,6 +170,8 @@ export class ResultQueue<C extends ResultCrawl> {
       if (outlet.isGathering) results?.begin(outlet);
       outlet.stir();
     }
+    // What was written last may wait for a commit, and no other comes.
+    results?.hurry();
   }
 
   /** Lets the sinks of a held crawl write again, waiting rows first. With `newFiles` they begin new

@@ -11,12 +11,13 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { TestContext } from 'node:test';
+import { type TestContext, test } from 'node:test';
 import Database from 'libsql';
 import { filesKind } from '../../master/sinks/files-kind.ts';
 import { outputKind } from '../../master/sinks/sinks.ts';
 import { namedOutputs, outputOf } from '../../shared/outputs.ts';
 import { parquetFiles, rowsOfParquet } from '../support/parquet.ts';
+import { SinkRig } from '../support/sink-rig.ts';
 import { sinkContract } from './contract.ts';
 
 function files(t: TestContext) {
@@ -143,4 +144,23 @@ sinkContract('parquet', (t) => {
     // Its files are whole, and others may take them away.
     harms: [],
   };
+});
+
+test('files: the end of a crawl does not wait for another commit', async (t) => {
+  const rig = new SinkRig(t, [files(t).kind]);
+  rig.crawl.isFetched = false;
+  let isWritten = false;
+  rig.behind = () => {
+    isWritten = true;
+  };
+  await rig.offer('http://a/1');
+  await rig.until(() => isWritten);
+  // Its commit may wait for one of the crawl now.
+  let turns = 0;
+  await rig.until(() => ++turns > 5, 1);
+  assert.equal(rig.crawl.unwritten, 1);
+  rig.crawl.isFetched = true;
+  rig.queue.end(rig.crawl);
+  await rig.until(() => rig.crawl.unwritten === 0 || ++turns > 25, 10);
+  assert.equal(rig.crawl.unwritten, 0);
 });
