@@ -268,8 +268,9 @@ export class RuleProcess {
     let leftMs = waitsMax * limitMs;
     let givenMs = limitMs;
     const over = () => {
-      givenMs = Math.min(this.#stoppedMs + this.#waits.next(), givenMs, leftMs);
-      leftMs -= givenMs;
+      const waitedMs = Math.min(this.#waits.next(), givenMs, leftMs);
+      leftMs -= waitedMs;
+      givenMs = this.#stoppedMs + waitedMs;
       this.#stoppedMs = 0;
       if (givenMs < waitMsMin) this.#kill(why);
       else this.#pageTimer = new AwakeTimer(over, givenMs);
