@@ -66,7 +66,7 @@ export class Slots {
     if (task.trial !== undefined || !isLent) return;
     this.#take(task);
     this.#waiting.set(task, performance.now());
-    this.#timer ??= setInterval(() => this.#look(), lookEveryMs);
+    this.#timer ??= setInterval(() => this.#look(), lookEveryMs).unref();
   }
 
   /** An answer begins, or the fetch has ended. */
@@ -75,18 +75,16 @@ export class Slots {
     this.#take(task);
   }
 
-  close(): void {
-    clearInterval(this.#timer);
-    this.#timer = undefined;
-  }
-
   #take(task: TaskPush): void {
     this.#waiting.delete(task);
     if (this.#lent.delete(task)) this.#onLent(this.#lent.size);
   }
 
   #look(): void {
-    if (this.#waiting.size === 0) this.close();
+    if (this.#waiting.size === 0) {
+      clearInterval(this.#timer);
+      this.#timer = undefined;
+    }
     const before = performance.now() - patienceMs;
     const lent = this.#lent.size;
     for (const [task, since] of this.#waiting) {

@@ -17,6 +17,10 @@ export const unknownKind = {
   error: { kind: 'protocol', message: 'not known to this slave' },
 } as const;
 export const unable = { ...unknownKind, isPutOff: true } as const;
+export const internalError = {
+  ok: false,
+  error: { kind: 'protocol', message: 'internal error' },
+} as const;
 
 /** What names the task in a statement. */
 export type Held = Pick<TaskPush, 'task' | 'lease'>;

@@ -28,6 +28,7 @@ import type { Executor } from './exec/executor.ts';
 import { type FetchContext, Fetcher } from './fetch/fetcher.ts';
 import { Identities, type Identity } from './fetch/identities.ts';
 import { slaveAddresses } from './fetch/name-outage.ts';
+import type { FailedOutcome } from './fetch/outcome.ts';
 import { Proxies } from './fetch/proxies.ts';
 import { type Recording, recordingOf } from './fetch/recording.ts';
 import { FetchLog } from './fetch-log.ts';
@@ -39,7 +40,7 @@ import { Outbox } from './outbox.ts';
 import { residentBytes } from './resident-bytes.ts';
 import { CrawlRules } from './rules/crawl-rules.ts';
 import { Slots, socketsOf } from './slots.ts';
-import { archiveWith, ofFailure, unable, unknownKind } from './statements.ts';
+import { archiveWith, internalError, ofFailure, unable, unknownKind } from './statements.ts';
 import { giveBack, Trains } from './trains.ts';
 import { Turns } from './turns.ts';
 import { WaitingTasks } from './waiting-tasks.ts';
@@ -112,8 +113,7 @@ export class Worker {
     });
     this.#fetchLog = FetchLog.of(options.log);
     const lacks = new Lacks(options.log);
-    const sockets = socketsOf(options.slots);
-    this.#fetcher = new Fetcher({ ...sockets, addresses: this.#addresses, lacks });
+    this.#fetcher = new Fetcher({ ...socketsOf(options.slots), addresses: this.#addresses, lacks });
     this.#bodies = new BodyRoom(options.slots, () => this.#outbox.isFull);
     this.#proxies = new Proxies({
       onAside: ({ name }, reason, ms) => {
@@ -181,7 +181,6 @@ export class Worker {
       this.#state = 'stopped';
       clearInterval(this.#extender);
       this.#credit.close();
-      this.#slots.close();
       clearInterval(this.#stateTimer);
       this.#fetchLog?.close();
       this.#options.executor?.close();
@@ -331,16 +330,13 @@ export class Worker {
     const crawl = this.#crawls.get(task.crawl);
     if (crawl === undefined) return false; // the master tells it before the first task
     const { items, follow: rules, render } = crawl.spec;
-    const hasRules = items !== undefined || rules !== undefined;
     const isRendered = render !== undefined;
-    const way = this.#options.page ? 'function' : hasRules ? 'rules' : undefined;
+    const way = this.#options.page ? 'function' : (items ?? rules) ? 'rules' : undefined;
     const kind = kindOf(task, way, isRendered);
+    if (kind === undefined) return this.#refuse(task, unknownKind);
     const isUnable = isRendered && this.#browsers?.isAble !== true;
-    const putOff = isUnable ? unable : kind?.putOff?.(crawl.spec);
-    if (kind === undefined || putOff !== undefined) {
-      this.#outbox.tell(ofFailure(task, (kind && putOff) ?? unknownKind));
-      return false;
-    }
+    const putOff = isUnable ? unable : kind.putOff?.(crawl.spec);
+    if (putOff !== undefined) return this.#refuse(task, putOff);
     const abort = this.#spareAborts.pop() ?? new AbortController();
     this.#fetching.set(task, abort);
     const begunAt = performance.now();
@@ -422,8 +418,7 @@ export class Worker {
       if (abort.signal.aborted) this.#fetchLog?.aborted(task, performance.now() - begunAt);
       else {
         this.#options.log.error({ url: task.url }, `fetch: ${messageOf(error)}`);
-        const why = { kind: 'protocol', message: 'internal error' } as const;
-        this.#outbox.tell(ofFailure(task, { ok: false, error: why }));
+        return this.#refuse(task, internalError);
       }
       return false;
     } finally {
@@ -435,6 +430,11 @@ export class Worker {
       if (!abort.signal.aborted) this.#spareAborts.push(abort);
       this.#fill();
     }
+  }
+
+  #refuse(task: TaskPush, why: FailedOutcome): false {
+    this.#outbox.tell(ofFailure(task, why));
+    return false;
   }
 
   #cancel(leases: ReadonlySet<number>): void {

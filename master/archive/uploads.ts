@@ -97,7 +97,6 @@ type Draft = {
   /** The exchange whose body is coming. */
   current: (Omit<Exchange, 'end'> & { readonly body: Body }) | undefined;
   nextPart: number;
-  headBytes: number;
 };
 
 /** What one session has sent and not reported. */
@@ -106,7 +105,6 @@ export class SessionUploads {
   readonly contents: SessionContents;
   readonly #room: UploadRoom;
   readonly #drafts = new Map<string, Draft>();
-  #headBytes = 0;
 
   constructor(room: UploadRoom) {
     this.#room = room;
@@ -115,7 +113,12 @@ export class SessionUploads {
 
   /** Bytes of heads, which stay in memory. */
   get heldBytes(): number {
-    return this.#headBytes;
+    let bytes = 0;
+    for (const { exchanges, current } of this.#drafts.values()) {
+      for (const one of exchanges) bytes += headBytes(one);
+      if (current !== undefined) bytes += headBytes(current);
+    }
+    return bytes;
   }
 
   /** Takes a part. Resolves when there is room for more; undefined: there is.
@@ -131,10 +134,6 @@ export class SessionUploads {
       throw refusal('a part is missing before this one');
     }
     draft.nextPart++;
-    if (head !== undefined) {
-      draft.headBytes += bytesOf(head);
-      this.#headBytes += bytesOf(head);
-    }
     draft.current ??= head && {
       ...{ url: head.url, at: head.at, body: new Body(this.#room) },
       ...{ request: new Uint8Array(head.request), response: new Uint8Array(head.response) },
@@ -170,8 +169,8 @@ export class SessionUploads {
       this.#drop(key);
       throw refusal(`${count} exchanges were announced, and others came`);
     }
+    this.#drafts.delete(key);
     if (draft === undefined) return noUpload;
-    this.#forget(key, draft);
     const { exchanges } = draft;
     const drop = () => {
       for (const { body } of exchanges) body.drop();
@@ -188,7 +187,7 @@ export class SessionUploads {
   #begin(key: string): Draft {
     this.#drop(key);
     if (this.#drafts.size >= tasksMax) throw refusal('too many tasks wait for their reports');
-    const draft: Draft = { exchanges: [], current: undefined, nextPart: 0, headBytes: 0 };
+    const draft: Draft = { exchanges: [], current: undefined, nextPart: 0 };
     this.#drafts.set(key, draft);
     return draft;
   }
@@ -196,22 +195,13 @@ export class SessionUploads {
   #drop(key: string): void {
     const draft = this.#drafts.get(key);
     if (draft === undefined) return;
-    this.#forget(key, draft);
+    this.#drafts.delete(key);
     draft.current?.body.drop();
     for (const { body } of draft.exchanges) body.drop();
   }
-
-  #forget(key: string, draft: Draft): void {
-    this.#drafts.delete(key);
-    this.#headBytes -= draft.headBytes;
-  }
 }
 
-function bytesOf({
-  url,
-  request,
-  response,
-}: NonNullable<Requests['task.archive']['head']>): number {
+function headBytes({ url, request, response }: Omit<Exchange, 'end'>): number {
   return url.length + request.length + response.length;
 }
 

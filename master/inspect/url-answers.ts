@@ -25,7 +25,7 @@ import { taskKeyBytes } from '../store/task-keys.ts';
 import { readTask } from '../store/unsorted-rows.ts';
 import { isCount, isSpot, type SearchedFile } from './line-search.ts';
 import { searchTasks } from './task-search.ts';
-import { downloads, FateWriter } from './url-fates.ts';
+import { FateWriter } from './url-fates.ts';
 import { type LinesPlace, lineRoles, linesStart, searchUrl, type UrlLines } from './url-lines.ts';
 
 /** Rows of tasks and bytes of files that one slice reads. */
@@ -89,7 +89,7 @@ export class UrlAnswers {
     // All that is left of it is in the files.
     const isForgotten = crawl.state === 'cancelled';
     const isBuried = store.has('buried', look.buriedKey(crawl, url));
-    const isDownload = seen.image && downloads(crawl);
+    const isDownload = seen.image && crawl.images.areWanted;
     const wanted = Number(seen.page && !isBuried) + Number(seen.sitemap) + Number(isDownload);
     let { open } = place;
     if (place.tasks !== 'done' && wanted > open.length) {

@@ -85,7 +85,7 @@ export class FateWriter {
     if (first === undefined) return;
     const { pathname, search } = this.#url;
     if (this.#seen.image) {
-      const isDone = downloads(this.#crawl) && !this.#isOpen;
+      const isDone = this.#crawl.images.areWanted && !this.#isOpen;
       const more = isDone ? ', and images.jsonl, which says what became of it' : '';
       first.text.push(`it is an image of some page: see img_src.txt${more}`);
     }
@@ -210,11 +210,6 @@ export class FateWriter {
 }
 
 /** What became of a URL, by its line. */
-/** Are images tasks of the crawl? */
-export function downloads({ spec }: LookedCrawl): boolean {
-  return spec.fetch.download !== undefined || spec.fetch.imagesTo !== undefined;
-}
-
 function doneText(line: ResultLine): string {
   const { sitemap, error, redirectedTo, images, canonical, excluded, status, type } = line;
   if (error !== undefined) {

@@ -78,6 +78,9 @@ export function changeOf(record: JobRecord) {
   return { table: 'meta', key: jobKey(record.job), value: encodeJob(record) } as const;
 }
 
+/** Why a cancelled job has no output. */
+export const notBegun = 'before it began';
+
 /** The end of a job that did not run to its end. */
 export function noRun(outcome: 'cancelled' | 'lost', reason: string): JobEnd {
   return { outcome, reason, ms: 0, stdout: noOutput, stderr: noOutput };

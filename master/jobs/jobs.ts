@@ -29,6 +29,7 @@ import {
   jobKey,
   lastJobKey,
   noRun,
+  notBegun,
   rowOf,
   stateOf,
 } from './job-record.ts';
@@ -217,7 +218,7 @@ export class Jobs {
       return { state: 'ended' };
     }
     if (this.#waiting.delete(record)) {
-      await this.#end(record, noRun('cancelled', 'before it began'));
+      await this.#end(record, noRun('cancelled', notBegun));
       return { state: 'ended' };
     }
     if (record.running === undefined) {

@@ -12,7 +12,7 @@ import { AwakeTimer } from '../../shared/awake.ts';
 import { type JobEnd, jobLimits } from '../../shared/jobs.ts';
 import type { GroupCommit } from '../store/group-commit.ts';
 import type { Executor, Executors, JobPeer } from './executors.ts';
-import { changeOf, type JobRecord, noRun } from './job-record.ts';
+import { changeOf, type JobRecord, noRun, notBegun } from './job-record.ts';
 import type { JobWatchers } from './job-watchers.ts';
 
 type RunningOptions = {
@@ -37,8 +37,6 @@ type RunningJob = {
   isSent: boolean;
   timer: AwakeTimer | undefined;
 };
-
-const notBegun = 'before it began';
 
 export class RunningJobs {
   readonly #options: RunningOptions;

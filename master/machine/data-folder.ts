@@ -8,7 +8,7 @@ import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { addressText } from '../../shared/client.ts';
 import { ConfigError, codeOf, messageOf } from '../../shared/errors.ts';
-import { isDiskFull } from './disk-room.ts';
+import { isDiskFull, refusalText } from './disk-room.ts';
 import { makeFolder } from './make-folder.ts';
 
 /** What to do when the disk has failed. */
@@ -114,11 +114,9 @@ export class DataFolder {
       }
     } catch (error) {
       if (error instanceof ConfigError) throw error;
-      const toDo = isDiskFull(error) ? 'free some space and start again' : 'choose another --data';
-      throw new ConfigError(
-        `cannot use the data folder ${path}: ${messageOf(error)}; ${toDo}`,
-        error,
-      );
+      const other = `${messageOf(error)}; choose another --data`;
+      const why = isDiskFull(error) ? refusalText(error) : other;
+      throw new ConfigError(`cannot use the data folder ${path}: ${why}`, error);
     }
     return new DataFolder(path, own);
   }

@@ -105,7 +105,7 @@ export class CrawlResults<C extends ResultCrawl> {
     this.hurry();
   }
 
-  /** Nobody waits for another commit any more. */
+  /** What may wait for another commit goes to the disk now. */
   hurry(): void {
     this.#options.commits.request();
   }

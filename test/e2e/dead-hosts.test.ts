@@ -1,11 +1,11 @@
 /** Hosts that never answer, or late, next to hosts that do: they delay no other host. */
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { EventEmitter, once } from 'node:events';
+import type { RequestListener } from 'node:http';
 import { type TestContext, test } from 'node:test';
 import type { SlaveRow } from '../../shared/protocol.ts';
 import { Cluster } from '../support/cluster.ts';
+import { httpServer } from '../support/http-server.ts';
 import { deafPort, loopbackAddress, silentPort } from '../support/unanswering.ts';
 
 const timeout = 60_000;
@@ -17,19 +17,14 @@ type Site = { readonly seeds: readonly string[]; readonly done: Promise<unknown>
 async function healthy(t: TestContext, count: number): Promise<Site> {
   const served = new Set<string>();
   const body = Array.from({ length: links }, (_, i) => `<a href="/${i}">${i}</a>`).join('');
-  const server = createServer(({ url, headers }, answer) => {
+  const events = new EventEmitter();
+  const done = once(events, 'done');
+  const serve: RequestListener = ({ url, headers }, answer) => {
     answer.writeHead(url === '/robots.txt' ? 404 : 200, { 'content-type': 'text/html' }).end(body);
     if (url !== '/robots.txt') served.add(`${headers.host}${url}`);
-    if (served.size === count * (links + 1)) server.emit('done');
-  });
-  const done = once(server, 'done');
-  server.listen({ port: 0, host: '0.0.0.0' });
-  await once(server, 'listening');
-  t.after(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  const { port } = server.address() as AddressInfo;
+    if (served.size === count * (links + 1)) events.emit('done');
+  };
+  const port = await httpServer(t, serve, '0.0.0.0');
   const seeds = Array.from({ length: count }, (_, i) => `http://${loopbackAddress(1, i)}:${port}/`);
   return { seeds, done };
 }
@@ -67,16 +62,10 @@ test('late hosts: a slave of one slot goes on while their answers do not come', 
 }, async (t) => {
   const site = await healthy(t, 6);
   // They have proved that they answer.
-  const server = createServer(({ url }, answer) => {
+  const serve: RequestListener = ({ url }, answer) => {
     if (url === '/robots.txt') answer.writeHead(404).end();
-  });
-  server.listen({ port: 0, host: '0.0.0.0' });
-  await once(server, 'listening');
-  t.after(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  const { port } = server.address() as AddressInfo;
+  };
+  const port = await httpServer(t, serve, '0.0.0.0');
   const late = [0, 1, 2].map((i) => `http://${loopbackAddress(4, i)}:${port}/`);
   const cluster = new Cluster(t);
   await cluster.master([...late, ...site.seeds]);
@@ -90,22 +79,16 @@ test('late hosts: a slave of one slot goes on while their answers do not come', 
 async function slow(t: TestContext, ms: number, pages: number) {
   const body = Array.from({ length: pages }, (_, i) => `<a href="/${i}">${i}</a>`).join('');
   const asked: string[] = [];
-  const server = createServer(({ url = '' }, answer) => {
+  const events = new EventEmitter();
+  const port = await httpServer(t, ({ url = '' }, answer) => {
     const html = { 'content-type': 'text/html' };
     if (url === '/robots.txt') answer.writeHead(404).end();
     else setTimeout(() => answer.writeHead(200, html).end(url === '/' ? body : ''), ms);
     asked.push(url);
-    server.emit('asked');
+    events.emit('asked');
   });
-  server.listen({ port: 0, host: '127.0.0.1' });
-  await once(server, 'listening');
-  t.after(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  const { port } = server.address() as AddressInfo;
   const many = async (count: number) => {
-    while (asked.length < count) await once(server, 'asked');
+    while (asked.length < count) await once(events, 'asked');
   };
   return { seed: `http://127.0.0.1:${port}/`, asked, many };
 }

@@ -19,16 +19,7 @@ import { describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Replies } from '../../shared/replies.ts';
 import { Cluster } from '../support/cluster.ts';
-import {
-  asOther,
-  command,
-  execSlave,
-  jobLines,
-  recorded,
-  runJob,
-  scripts,
-  told,
-} from '../support/exec.ts';
+import { asOther, execSlave, jobLines, recorded, runJob, scripts, told } from '../support/exec.ts';
 
 const timeout = 120_000;
 
@@ -106,7 +97,7 @@ describe('jobs: faults', { concurrency: 1 }, () => {
     });
     const slave = await execSlave(cluster, '--exec-folder', folder);
     // When the slave has passed on some output, its guard knows of the job.
-    await command(cluster, 'run', 'bare').said(/begun/);
+    await cluster.command('run', 'bare').said(/begun/);
     const pids = (await marked(marks, 3)).map(Number);
     t.after(() => {
       for (const pid of pids.filter(isSleep)) process.kill(pid, 'SIGKILL');

@@ -92,12 +92,16 @@ export class Cluster {
     return program;
   }
 
-  /** Runs a subcommand against the running master; returns its output. Fails unless it exits with
-   *  0. */
-  async ask(...args: readonly string[]): Promise<string> {
+  /** Starts a subcommand against the running master. */
+  command(...args: readonly string[]): Program {
     const [verb = '', ...rest] = args;
     const where = ['--master', this.address, '--authkey-file', join(this.data, 'authkey')];
-    const program = this.run(['master.js', verb, ...where, ...rest]);
+    return this.run(['master.js', verb, ...where, ...rest]);
+  }
+
+  /** Runs a subcommand; returns its output. Fails unless it exits with 0. */
+  async ask(...args: readonly string[]): Promise<string> {
+    const program = this.command(...args);
     const { code } = await program.exited;
     if (code !== 0) throw new Error(`${args.join(' ')}: exit code ${code}: ${program.output}`);
     return program.stdout;

@@ -63,16 +63,9 @@ async function slaveCount(cluster: Cluster): Promise<number> {
 
 /** Runs a subcommand; resolves with its exit code and output. */
 export async function told(cluster: Cluster, ...args: readonly string[]) {
-  const program = command(cluster, ...args);
+  const program = cluster.command(...args);
   const { code } = await program.exited;
   return { code, stdout: program.stdout, stderr: program.stderr };
-}
-
-/** Starts a subcommand. */
-export function command(cluster: Cluster, ...args: readonly string[]): Program {
-  const [verb = '', ...rest] = args;
-  const where = ['--master', cluster.address, '--authkey-file', join(cluster.data, 'authkey')];
-  return cluster.run(['master.js', verb, ...where, ...rest]);
 }
 
 type Asked = Omit<Said['job.add'], 'verb' | 'id' | 'watch' | 'args'> & { args?: string[] };

@@ -1,12 +1,16 @@
-/** A web server on 127.0.0.1 that answers as a test says, and ends with it. */
+/** A web server on loopback that answers as a test says, and ends with it. */
 import { once } from 'node:events';
 import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { TestContext } from 'node:test';
 
-/** Returns its port. */
-export async function httpServer(test: TestContext, answer: RequestListener): Promise<number> {
-  const server = createServer(answer).listen(0, '127.0.0.1');
+/** Returns its port. `host`: where it listens; `0.0.0.0`: on every address. */
+export async function httpServer(
+  test: TestContext,
+  answer: RequestListener,
+  host = '127.0.0.1',
+): Promise<number> {
+  const server = createServer(answer).listen(0, host);
   await once(server, 'listening');
   test.after(() => {
     server.closeAllConnections();

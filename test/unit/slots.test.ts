@@ -22,7 +22,6 @@ function slotsTest(
         mock.timers.tick(ms);
       });
     } finally {
-      slots.close();
       clock.mock.restore();
       mock.timers.reset();
     }

@@ -48,10 +48,10 @@ function completeness({ unchanged, lost = 0 }: CrawlCounters): string {
   if (unchanged > 0) {
     gaps.push(`links of ${amount(unchanged, 'unchanged page')} were not read again`);
   }
-  if (lost > 0)
-    gaps.push(
-      `${amount(lost, 'URL')} that waited ${lost === 1 ? 'was' : 'were'} lost before a repair`,
-    );
+  if (lost > 0) {
+    const were = lost === 1 ? 'was' : 'were';
+    gaps.push(`${amount(lost, 'URL')} that waited ${were} lost before a repair`);
+  }
   if (gaps.length === 0) return 'every URL in scope was fetched';
   return ['every known URL was fetched', ...gaps].join('; ');
 }

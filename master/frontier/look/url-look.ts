@@ -166,7 +166,7 @@ export class UrlLook {
     const { kind } = kindOf(record).pushed;
     const fate: UrlFate = {
       state: stateOf(task?.state),
-      ...(kind !== undefined && { kind: kind as 'sitemap' | 'image' }),
+      ...(kind !== undefined && { kind: kind as NonNullable<UrlFate['kind']> }),
       text: [],
       depth: record.depth,
       ...(record.priority !== 0 && { priority: record.priority }),

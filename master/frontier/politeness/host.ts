@@ -135,10 +135,9 @@ export class Host implements HostName {
     const { isProved, isFailing } = this.breaker;
     const isSlow = this.group.pace.isSlow;
     if ((isProved && !isSlow) || this.breaker.dead(now) !== undefined) return undefined;
+    // If it is slow, it was the proxy, perhaps; and a proxy has no connections beyond the slots.
     for (const { manners } of this.clients.values()) {
-      if (!manners.isRelayed) continue;
-      // It was the proxy, perhaps; and a proxy has no connections beyond the slots.
-      return isProved ? undefined : 'relayed';
+      if (manners.isRelayed) return isProved ? undefined : 'relayed';
     }
     return isFailing || isSlow ? 'failing' : 'fresh';
   }
