@@ -6,6 +6,8 @@ import { runHere } from './local-run.mjs';
 
 /** Called by npx, the command stands nowhere in the path. */
 const name = process.env.npm_command === 'exec' ? 'npx orbweaver' : 'orbweaver';
+/** For the lines of the programs that say what to run. */
+process.env.ORBWEAVER_CALL = name;
 const usage = `usage: ${name} https://site/ [more URLs] [options]
            crawls a site with a master and two slaves on this machine, into ./crawl-data
        ${name} --seeds FILE [options]       crawls the URLs of a file

@@ -1,7 +1,9 @@
 /** The slave's command line and environment, frozen into plain options. */
+
 import { hostname } from 'node:os';
 import { resolve } from 'node:path';
 import * as z from 'zod';
+import { slaveCall, slaveFiles } from '../shared/calls.ts';
 import { fieldFlags, joinFlags, joining, makeCommand } from '../shared/cli.ts';
 import { ConfigError } from '../shared/errors.ts';
 import { rarely, switched, whole } from '../shared/flags.ts';
@@ -102,16 +104,16 @@ const slaveSchema = z.object({
 
 const examples = `Examples:
   In the folder of a master on this machine:
-    node slave.js
+    ${slaveCall}
 
-  On another machine, with slave.js and the master's orb-data/authkey copied to it, on 4 cores:
-    node slave.js --master MASTER-HOST:6666 --authkey-file authkey --processes 4`;
+  On another machine, with ${slaveFiles} copied to it, on 4 cores:
+    ${slaveCall} --master MASTER-HOST:6666 --authkey-file authkey --processes 4`;
 
 export type SlaveOptions = ReturnType<typeof parseSlaveOptions>;
 
 /** @throws ConfigError, or commander's own error, each one line. */
 export function parseSlaveOptions(argv: readonly string[], env: NodeJS.ProcessEnv) {
-  const program = makeCommand('node slave.js', env, examples)
+  const program = makeCommand(slaveCall, env, examples)
     .description(
       'Orbweaver slave: fetches the pages that a master hands out and reports the results.',
     )

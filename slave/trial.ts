@@ -3,6 +3,7 @@
  * of their own. One page is fetched as a crawl would: the same guard of addresses, limits, headers
  * and charsets. The master says whether robots.txt allows it, and when its turn is.
  */
+import { masterCall } from '../shared/calls.ts';
 import { type FetchSpec, fetchSpecSchema } from '../shared/crawl.ts';
 import { ConfigError, messageOf } from '../shared/errors.ts';
 import { decodeValue } from '../shared/frame.ts';
@@ -58,7 +59,7 @@ function pagePlan(anyText: boolean): FetchPlan<Body> {
 /** Serves until the master closes the channel. */
 export async function serveTrial(env: NodeJS.ProcessEnv): Promise<void> {
   if (process.send === undefined) {
-    throw new ConfigError('the master starts this by itself: node master.js try FILE URL');
+    throw new ConfigError(`the master starts this by itself: ${masterCall} try FILE URL`);
   }
   const trial = new Trial((reply) => void process.send?.(reply), env);
   process.on('message', (request: TrialRequest) => void trial.heard(request));

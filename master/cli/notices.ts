@@ -1,8 +1,10 @@
 /** The master's log lines for its operator, except for the progress of crawls. */
+
 import { existsSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { amount } from '../../shared/amount.ts';
+import { slaveCall } from '../../shared/calls.ts';
 import { addressText } from '../../shared/client.ts';
 import { type CrawlSpec, crawlSpecSchema } from '../../shared/crawl.ts';
 import { ConfigError, messageOf, type OrbError } from '../../shared/errors.ts';
@@ -52,7 +54,7 @@ export class Notices implements FrontierListener, ResultListener<CrawlView> {
       `orbweaver ${version} listens on ${addressText(host || '*', port)}`,
     );
     const reachable = host && host !== '0.0.0.0' && host !== '::' ? host : hostname();
-    const join = `node slave.js --master ${addressText(reachable, port)}`;
+    const join = `${slaveCall} --master ${addressText(reachable, port)}`;
     if (isNewKey) {
       this.#log.info(`created the authkey file ${authkeyFile}: copy it to the slaves' machines`);
     }

@@ -1,5 +1,7 @@
 /** The master's command line, environment and config file, frozen into plain options. */
+
 import type { Command } from 'commander';
+import { masterCall, slaveCall, slaveFiles } from '../../shared/calls.ts';
 import { makeCommand } from '../../shared/cli.ts';
 import { ConfigError } from '../../shared/errors.ts';
 import { version } from '../../shared/version.ts';
@@ -45,21 +47,21 @@ type Values = Record<string, unknown>;
 
 const examples = `Examples:
   Crawl a site from this machine, at most 3 links deep:
-    node master.js https://site/ --slaves 2 --max-depth 3 --exit-when-done
+    ${masterCall} https://site/ --slaves 2 --max-depth 3 --exit-when-done
 
   Crawl it from several machines: start the master on one, and a slave on each.
-  Copy slave.js and the master's orb-data/authkey to them:
-    node master.js https://site/ --max-depth 3 --exit-when-done
-    node slave.js --master MASTER-HOST:6666 --authkey-file authkey
+  Copy ${slaveFiles} to them:
+    ${masterCall} https://site/ --max-depth 3 --exit-when-done
+    ${slaveCall} --master MASTER-HOST:6666 --authkey-file authkey
 
   Press Ctrl-C to stop; run the same command again to go on.
   List the failed URLs, also when the master has ended:
-    node master.js failed default`;
+    ${masterCall} failed default`;
 
 /** @throws ConfigError, or commander's own error, each one line. */
 export function parseMasterOptions(argv: readonly string[], env: NodeJS.ProcessEnv): MasterOptions {
   let options: MasterOptions | undefined;
-  const program = makeCommand('node master.js', env, examples)
+  const program = makeCommand(masterCall, env, examples)
     .description(
       'Orbweaver master: keeps the queues, hands out tasks to slaves and writes the results.',
     )
@@ -117,7 +119,7 @@ function refuseMisplaced(program: Command, action: Command): void {
   const name = action.name();
   throw new ConfigError(
     `${first.long} stands before "${name}"; put the options of a command behind it: ` +
-      `node master.js ${name} … ${first.long}`,
+      `${masterCall} ${name} … ${first.long}`,
   );
 }
 

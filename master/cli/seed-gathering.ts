@@ -3,6 +3,7 @@
  * politely as a crawl, and runs commands. A source is read whole before any of its seeds is used.
  * Source: docs/crawl-files.md.
  */
+import { masterCall } from '../../shared/calls.ts';
 import type { CrawlSpec } from '../../shared/crawl.ts';
 import { ConfigError } from '../../shared/errors.ts';
 import { ruleLimits } from '../../shared/items.ts';
@@ -95,7 +96,7 @@ export function refuseMastersOwn({ list, path = '' }: GivenSeeds): void {
     const what = source.from === 'command' ? 'a command runs' : 'a schedule is kept';
     throw new ConfigError(
       `${path}: ${at}: ${what} only on the master's machine, where its operator starts it with ` +
-        `node master.js ${path}; from here, pipe its lines: PROGRAM | node master.js add --seeds -`,
+        `${masterCall} ${path}; from here, pipe its lines: PROGRAM | ${masterCall} add --seeds -`,
     );
   }
 }

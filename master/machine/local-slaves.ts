@@ -8,11 +8,13 @@
  *   wait for a robots.txt and no connected slave could fetch it, the master runs
  *   `slave.js --robots-only` until another slave joins.
  */
+
 import { existsSync } from 'node:fs';
 import { basename } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { amount } from '../../shared/amount.ts';
+import { slaveCall } from '../../shared/calls.ts';
 import { ConfigError } from '../../shared/errors.ts';
 import { type Logger, logEntryIn } from '../../shared/log.ts';
 import { type SlaveEnd, SlaveProcesses } from '../../shared/slave-processes.ts';
@@ -91,7 +93,7 @@ export class LocalSlaves {
       if (!this.#hasWarned) {
         log.warn(
           'Python workers wait for robots.txt, but no slave is connected to fetch it: start one ' +
-            'with `node slave.js --robots-only`, or crawl with --ignore-robots',
+            `with \`${slaveCall} --robots-only\`, or crawl with --ignore-robots`,
         );
       }
       this.#hasWarned = true;

@@ -2,7 +2,9 @@
  * The operator's view of the work: a status block that repaints itself on a terminal, one log line
  * per interval otherwise, and a summary at a crawl's end.
  */
+
 import { amount, grouped } from '../../shared/amount.ts';
+import { masterCall } from '../../shared/calls.ts';
 import { trapRules } from '../../shared/crawl.ts';
 import type { Logger } from '../../shared/log.ts';
 import type { CrawlStatus } from '../../shared/protocol.ts';
@@ -141,7 +143,7 @@ function troublesOf({ errors, statuses, examples = {} }: CrawlStatus): string {
 /** The state of the master, in one line. */
 function headOf(openCount: number, slaves: number): string {
   if (openCount === 0) {
-    return `${slavesText(slaves)}, no crawl running; add one: node master.js add <url>`;
+    return `${slavesText(slaves)}, no crawl running; add one: ${masterCall} add <url>`;
   }
   return slaves === 0 ? 'waiting for slaves to join' : `${slavesText(slaves)} at work`;
 }

@@ -10,9 +10,11 @@
  * number of pages, a table with a wrong depth, a lost older meta page, and a file that lacks its
  * last page. It also takes 2.3 times the CPU time. And repair reads the pages itself in any case.
  */
+
 import { existsSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
+import { masterCall } from '../../shared/calls.ts';
 import { ConfigError, messageOf } from '../../shared/errors.ts';
 import { shellWord } from '../machine/shell-word.ts';
 import { crawlOfRow, formatKey, formatVersion } from '../store/records.ts';
@@ -60,7 +62,7 @@ export function damagedStore(path: string, outFolder: string, damage: string): C
   const folders = `--data ${shellWord(dirname(dirname(path)))} --out ${shellWord(outFolder)}`;
   return new ConfigError(
     `the store ${path} is damaged (${damage}); save the readable part with: ` +
-      `node master.js repair ${folders}`,
+      `${masterCall} repair ${folders}`,
   );
 }
 
