@@ -40,7 +40,16 @@ const serviceSchema = z.object({
   tmpfs: z.array(z.string()).optional(),
   ports: z.array(z.string()).optional(),
   container_name: z.string().optional(),
-  healthcheck: z.object({ test: z.array(z.string()).min(2) }).optional(),
+  // Strict: engines before 25 refuse `start_interval`.
+  healthcheck: z
+    .strictObject({
+      test: z.array(z.string()).min(2),
+      interval: z.string(),
+      timeout: z.string(),
+      retries: z.number(),
+      start_period: z.string(),
+    })
+    .optional(),
   depends_on: z.record(z.string(), z.object({ condition: z.string() })).optional(),
 });
 type Service = z.infer<typeof serviceSchema>;
@@ -77,7 +86,7 @@ describe('docker-compose.yml', () => {
     });
   }
 
-  test('the authkey is shared: the master writes it, slaves only read it', () => {
+  test('the authkey is shared: slaves only read it', () => {
     const ofMaster = volumeAt(services.master, '/authkey');
     const ofSlave = volumeAt(services.slave, '/authkey');
     assert.equal(ofMaster.name, ofSlave.name);
@@ -113,7 +122,8 @@ describe('docker-compose.yml', () => {
       // The addresses and folders are the service's own.
       const own = Object.keys(environment).filter((option) => environment[option] !== undefined);
       const fixed = ['ORB_LISTEN', 'ORB_DATA', 'ORB_OUT', 'ORB_AUTHKEY_FILE', 'ORB_MASTER'];
-      assert.deepEqual(own, name === 'master' ? fixed : ['ORB_MASTER', 'ORB_AUTHKEY_FILE']);
+      const ofSlave = ['ORB_MASTER', 'ORB_AUTHKEY_FILE', 'ORB_JOIN_TIMEOUT'];
+      assert.deepEqual(own, name === 'master' ? fixed : ofSlave);
     }
   });
 
@@ -131,14 +141,19 @@ describe('docker-compose.yml', () => {
         mkdirSync(join(folder, name), { recursive: true });
       chownSync(join(folder, 'out'), outOwner, outOwner);
       const [sh, ...args] = folders.command.map((text) =>
-        text.replaceAll('$$', '$').replace(/\/(authkey|data|out)\b/g, `${folder}/$1`),
+        text.replaceAll('$$', '$').replace(/(?<!\w)\/(authkey|data|out)\b/g, `${folder}/$1`),
       );
       execFileSync(sh ?? '', args, { env: { ...process.env, ORB_USER: '1234:1234' } });
       return ['authkey', 'data', 'out'].map((name) => statSync(join(folder, name)).uid);
     };
     assert.deepEqual(ownersAfter(0), [1234, 1234, 1234]);
-    // The operator's own folder stays his.
+    const authkey = join(folder, 'authkey/authkey');
+    assert.equal(statSync(authkey).mode & 0o777, 0o600);
+    const key = readFileSync(authkey, 'utf8');
+    assert.match(key, /^[\w+/]{32}\n$/);
+    // The operator's own folder stays his, and the key what it was.
     assert.deepEqual(ownersAfter(1001), [1234, 1234, 1001]);
+    assert.equal(readFileSync(authkey, 'utf8'), key);
   });
 
   test('state and results outlive the container', () => {
@@ -147,8 +162,10 @@ describe('docker-compose.yml', () => {
     assert.notEqual(volumeAt(services.master, environment['ORB_OUT'] ?? '').name, undefined);
   });
 
-  test('slaves wait for a healthy master and can be scaled', () => {
-    assert.equal(services.slave.depends_on?.['master']?.condition, 'service_healthy');
+  test('slaves wait for the master by themselves, and can be scaled', () => {
+    // Podman asks for its health only where there is systemd.
+    assert.equal(services.slave.depends_on?.['master']?.condition, 'service_started');
+    assert.equal(services.slave.environment['ORB_JOIN_TIMEOUT'], '86400');
     assert.equal(services.master.healthcheck?.test[0], 'CMD', 'no shell');
     assert.equal(services.slave.container_name, undefined);
     assert.equal(services.slave.ports, undefined);
