@@ -196,7 +196,7 @@ export const resultFields = {
     type: 'boolean',
     of: ['page'],
     meaning:
-      'true: the connection, or `--fetch-timeout`, ended before the body did, at the last of `--attempts` tries; the line holds what was read',
+      'true: the connection, the compressed data or `--fetch-timeout` ended before the body did, at the last of `--attempts` tries; the line holds what was read',
     since,
     // [T-60]
     schema: flag,

@@ -37,7 +37,7 @@ export type Answer = {
   type?: string;
   bytes: number;
   directives?: RobotsDirective[];
-  /** The connection, or the time of the fetch, ended before the body did. */
+  /** The connection, the time of the fetch, or the compressed data ended before the body did. */
   incomplete?: true;
 } & Validators;
 export type Hop<Body> =
@@ -53,6 +53,9 @@ type Controller = { abort(reason: Error): void; pause(): void; resume(): void };
 const drainBytesMax = 64 << 10;
 const shortBody: Failure = {
   error: { kind: 'protocol', message: 'body shorter than its content-length' },
+};
+const unfinished: Failure = {
+  error: { kind: 'protocol', message: 'body ends inside its compressed data' },
 };
 const tooSlow: Failure = { error: { kind: 'timeout', message: 'took too long' } };
 // One object for all: its stack is not used, and a new one costs microseconds.
@@ -253,10 +256,17 @@ export class Exchange<Body> {
     if (codings !== 'unknown' && codings.length === 0) return;
     this.#inflater = new Inflater(codings, {
       data: (chunk) => this.#take(chunk),
-      end: () => this.#settleBody(),
+      end: (isCut) => (isCut ? this.#endInflating() : this.#settleBody()),
       error: (error) => this.#failInflating(error),
       drain: () => this.#resume(),
     });
+  }
+
+  /** The answer came as its head says; its writer did not end what it compressed. */
+  #endInflating(): void {
+    if (this.#options.keepsIncomplete === true) this.#cutOff ??= unfinished;
+    if (this.#cutOff !== undefined) this.#settleBody();
+    else this.#settle({ kind: 'failed', ...unfinished });
   }
 
   #failInflating(error: Error): void {

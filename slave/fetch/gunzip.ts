@@ -1,7 +1,7 @@
 /**
  * Decompresses a gzip body as browsers do: consecutive members are one body, bytes after the last
- * one are ignored, and a cut body ends where it is cut. (Node's own decompressor takes stray bytes
- * for a broken member, and loses the body with them.) Errors are those of zlib.
+ * one are ignored, and a cut body ends where it is cut, which `isCut` tells. (Node's own decompressor
+ * takes stray bytes for a broken member, and loses the body with them.) Errors are those of zlib.
  *
  *     header ─▶ data ─its end─▶ trailer ─8 bytes─▶ header … ─no header: over
  *
@@ -21,6 +21,7 @@ export class Gunzip extends Transform {
   readonly #chunkSize: number;
   #state: 'header' | 'data' | 'trailer' | 'over' = 'header';
   #members = 0;
+  #isCut = false;
   /** A header, or a trailer, that is not complete. */
   #held: Buffer = Buffer.alloc(0);
   #raw: InflateRaw | undefined;
@@ -36,6 +37,11 @@ export class Gunzip extends Transform {
   constructor(chunkSize: number) {
     super({ readableHighWaterMark: chunkSize });
     this.#chunkSize = chunkSize;
+  }
+
+  /** Known at the end: a member began and its data did not end. A missing trailer is none. */
+  get isCut(): boolean {
+    return this.#isCut;
   }
 
   override _transform(chunk: Buffer, _: BufferEncoding, done: TransformCallback): void {
@@ -59,11 +65,15 @@ export class Gunzip extends Transform {
 
   override _flush(done: TransformCallback): void {
     if (this.#state !== 'data' || this.#raw === undefined) {
+      this.#isCut = this.#state === 'header' && this.#members === 0 && this.#held.length > 0;
       done();
       return;
     }
     this.#onRawEnd = () => done();
-    this.#onRawError = done;
+    this.#onRawError = (error) => {
+      this.#isCut = isUnfinished(error);
+      done(this.#isCut ? null : error);
+    };
     this.#raw.end();
   }
 
@@ -111,12 +121,12 @@ export class Gunzip extends Transform {
   }
 
   #openRaw(): void {
-    const { Z_SYNC_FLUSH } = constants;
-    // A missing end is no error.
+    const { Z_SYNC_FLUSH, Z_FINISH } = constants;
+    // All output of the input so far; at the end, an error if more was to come.
     const raw = createInflateRaw({
       chunkSize: this.#chunkSize,
       flush: Z_SYNC_FLUSH,
-      finishFlush: Z_SYNC_FLUSH,
+      finishFlush: Z_FINISH,
     });
     this.#state = 'data';
     this.#members++;
@@ -170,6 +180,11 @@ export class Gunzip extends Transform {
     this.push(null);
     done();
   }
+}
+
+/** Whether a decompressor says that its input ended before its data did. */
+export function isUnfinished(error: Error): boolean {
+  return 'code' in error && error.code === 'Z_BUF_ERROR';
 }
 
 function dataError(message: string): Error {

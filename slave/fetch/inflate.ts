@@ -1,35 +1,39 @@
 /**
  * Decodes content codings as a stream, bounded both ways: input waits while zlib is busy, and
  * output comes in pieces, so that the receiver can stop a bomb. If the codings are unknown, the
- * first bytes decide.
+ * first bytes decide. Input that ends before its data does gives what was there, and says so.
  * Source: RFC 9110, 8.4.1.
  */
 import { PassThrough, type Transform } from 'node:stream';
 import { constants, createBrotliDecompress, createInflate, createInflateRaw } from 'node:zlib';
 import { type Coding, CodingError, sniffBytes, sniffedCodings } from './content.ts';
-import { Gunzip } from './gunzip.ts';
+import { Gunzip, isUnfinished } from './gunzip.ts';
 import { createZstd } from './zstd.ts';
 
 type InflaterEvents = {
   data(chunk: Uint8Array): void;
-  end(): void;
+  /** `isCut`: the data ends inside a coding. */
+  end(isCut: boolean): void;
   error(error: Error): void;
   /** Input is wanted again after `write` returned false. */
   drain(): void;
 };
 
 const chunkSize = 64 << 10;
-// As lenient as browsers: a missing trailer is no error; a cut connection is one in the client.
+// All output of the input so far; at the end, an error if more was to come.
 const zlibOptions = {
   chunkSize,
   flush: constants.Z_SYNC_FLUSH,
-  finishFlush: constants.Z_SYNC_FLUSH,
+  finishFlush: constants.Z_FINISH,
 };
 const brotliOptions = {
   chunkSize,
   flush: constants.BROTLI_OPERATION_FLUSH,
-  finishFlush: constants.BROTLI_OPERATION_FLUSH,
+  finishFlush: constants.BROTLI_OPERATION_FINISH,
 };
+/** The end of a flush, of a writer that has written all and never closes its stream: for browsers
+ *  the page is whole. Source: zlib's manual, Z_SYNC_FLUSH. */
+const flushEnd = Buffer.from([0, 0, 0xff, 0xff]);
 
 export class Inflater {
   readonly #codings: readonly Coding[] | 'unknown';
@@ -37,6 +41,9 @@ export class Inflater {
   /** The first bytes, until they are enough to decide. */
   #head: Uint8Array = new Uint8Array(0);
   #streams: Transform[] = [];
+  /** The last bytes of the input. */
+  #tail: Uint8Array = new Uint8Array(0);
+  #isCut = false;
 
   /** `codings`: outermost first, at least one. */
   constructor(codings: readonly Coding[] | 'unknown', events: InflaterEvents) {
@@ -46,6 +53,9 @@ export class Inflater {
 
   /** False if input should wait for `drain`. */
   write(chunk: Uint8Array): boolean {
+    const { length } = flushEnd;
+    this.#tail =
+      chunk.length < length ? Buffer.concat([this.#tail, chunk]).subarray(-length) : chunk;
     if (this.#streams.length > 0) return this.#streams[0]?.write(chunk) ?? true;
     if (this.#codings !== 'unknown') return this.#open(this.#codings, chunk);
     const head = Buffer.concat([this.#head, chunk]);
@@ -55,7 +65,7 @@ export class Inflater {
 
   end(): void {
     if (this.#streams.length === 0 && this.#head.length > 0) this.#openSniffed();
-    if (this.#streams.length === 0) this.#events.end();
+    if (this.#streams.length === 0) this.#events.end(false);
     else this.#streams[0]?.end();
   }
 
@@ -81,15 +91,34 @@ export class Inflater {
     this.#streams = codings.map((coding, index) => stream(coding, index === 0 ? first : undefined));
     if (codings.length === 0) this.#streams = [new PassThrough()];
     for (const [index, stream] of this.#streams.entries()) {
-      stream.on('error', (error) => this.#events.error(error));
       const next = this.#streams[index + 1];
+      stream.on('error', (error) => this.#fail(error, next));
+      stream.on('end', () => {
+        this.#isCut ||= stream instanceof Gunzip && stream.isCut;
+      });
       if (next !== undefined) stream.pipe(next);
     }
     this.#streams[0]?.on('drain', () => this.#events.drain());
     const last = this.#streams.at(-1);
     last?.on('data', (chunk: Uint8Array) => this.#events.data(chunk));
-    last?.on('end', () => this.#events.end());
+    last?.on('end', () => this.#ended());
     return this.#streams[0]?.write(first) ?? true;
+  }
+
+  /** `next`: what reads the output. */
+  #fail(error: Error, next: Transform | undefined): void {
+    if (!isUnfinished(error)) {
+      this.#events.error(error);
+      return;
+    }
+    this.#isCut = true;
+    if (next === undefined) this.#ended();
+    else next.end();
+  }
+
+  #ended(): void {
+    const wasFlushed = flushEnd.equals(this.#tail.subarray(-flushEnd.length));
+    this.#events.end(this.#isCut && !wasFlushed);
   }
 }
 

@@ -87,11 +87,8 @@ export class SitemapBodyReader implements BodyReader<SitemapBody> {
     if (!isGzip) return;
     this.#inflater = new Inflater(['gzip'], {
       data: (chunk) => this.#take(chunk),
-      end: () => this.#inflated(),
-      error: () => {
-        this.#isBroken = true;
-        this.#inflated();
-      },
+      end: (isCut) => this.#inflated(isCut),
+      error: () => this.#inflated(true),
       drain: () => this.#events.onRoom(),
     });
   }
@@ -105,11 +102,12 @@ export class SitemapBodyReader implements BodyReader<SitemapBody> {
   #take(chunk: Uint8Array): void {
     if (this.#state === 'full') return;
     this.#bytes += chunk.length;
-    if (!this.#reader.write(chunk)) this.#inflated();
+    if (!this.#reader.write(chunk)) this.#inflated(false);
   }
 
   /** The input has ended, or no more is wanted. */
-  #inflated(): void {
+  #inflated(isBroken: boolean): void {
+    if (isBroken) this.#isBroken = true;
     this.#state = 'full';
     this.#inflater?.close();
     this.#onInflated();
