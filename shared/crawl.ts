@@ -32,6 +32,7 @@ export const imageVias = [
   'icon',
   'poster',
   'input',
+  'object',
   'svg',
   'css',
   'og',

@@ -5,7 +5,8 @@
  */
 
 /** `about`: link and meta, which describe the page and may name images; `extra`: elements that only
- *  describe images: source, video, input; `template`: what it holds is not in the document. */
+ *  describe images: source, video, input, object, embed; `template`: what it holds is not in the
+ *  document. */
 export type Kind =
   | 'other'
   | 'link'
@@ -42,6 +43,7 @@ export const lazy = 1 << 17;
 export const httpEquiv = 1 << 18;
 export const charset = 1 << 19;
 export const encoding = 1 << 20;
+export const data = 1 << 21;
 
 /** The elements and attributes of a scanner: for `img`, links, img elements and descriptions of the
  *  page; for `all`, also everything that names images. */
@@ -83,6 +85,8 @@ const extras: readonly (readonly [string, number])[] = [
   ['source', srcset | lazy],
   ['video', poster | lazy],
   ['input', type | src | alt | width | height | lazy],
+  ['object', type | data | width | height],
+  ['embed', type | src | width | height],
 ];
 /** Attributes of link and meta that describe images. */
 const aboutImages: readonly (readonly [string, number])[] = [
@@ -251,6 +255,7 @@ const knownNames: readonly (readonly KnownName[])[] = (() => {
     ['rel', rel],
     ['href', href],
     ['type', type],
+    ['data', data],
     ['name', metaName],
     ['style', style],
     ['width', width],

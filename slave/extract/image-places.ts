@@ -1,6 +1,6 @@
 /**
  * The attributes and elements that name images, and the class (`via`) of each. Pure.
- * Source: HTML Standard (img, picture, link, video, input, meta); docs/images.md.
+ * Source: HTML Standard (img, picture, link, video, input, object, embed, meta); docs/images.md.
  */
 import type { ImageVia } from '../../shared/crawl.ts';
 import * as attribute from './elements.ts';
@@ -38,6 +38,9 @@ export function placesOf(tag: Tag): readonly (readonly [ImageVia, number])[] {
       return [['poster', poster]];
     case 'input':
       return isImageInput(tag) ? [['input', src]] : [];
+    case 'object':
+    case 'embed':
+      return isImageObject(tag) ? [['object', objectAddress(tag)]] : [];
     case 'link':
       return linkPlaces(tag);
     case 'meta': {
@@ -72,4 +75,19 @@ export function isImagePreload(tag: Tag, rels: readonly string[]): boolean {
 
 export function isImageInput(tag: Tag): boolean {
   return tag.value(attribute.type)?.toLowerCase() === 'image';
+}
+
+const imagePath = /\.(?:a?png|jpe?g|gif|webp|avif|svg|bmp|ico)[\t\n\f\r ]*(?:[?#]|$)/i;
+
+/** An object or embed may show anything. Without a type, the name of the file decides: a browser
+ *  would ask the server. Source: HTML Standard, "the object element". */
+export function isImageObject(tag: Tag): boolean {
+  const type = tag.value(attribute.type) ?? '';
+  if (type !== '') return /^[\t\n\f\r ]*image\//i.test(type);
+  return imagePath.test(tag.value(objectAddress(tag)) ?? '');
+}
+
+/** Returns the attribute that has the address. */
+export function objectAddress(tag: Tag): number {
+  return tag.name === 'object' ? attribute.data : attribute.src;
 }

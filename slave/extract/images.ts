@@ -3,7 +3,7 @@
  * common script finds one, each with its class (`via`). Srcsets, CSS and JSON-LD are read at once,
  * so that their text is not kept. Each distinct address is kept raw and resolved at the end,
  * because `<base>` applies to all of them. data: URLs are counted, not kept.
- * Source: HTML Standard (img, picture, link, video, input, meta); docs/images.md.
+ * Source: HTML Standard (img, picture, link, video, input, object, embed, meta); docs/images.md.
  */
 import type { ImageVia } from '../../shared/crawl.ts';
 import { imagePixelsMax, limits } from '../../shared/protocol.ts';
@@ -14,8 +14,10 @@ import type { References } from './entities.ts';
 import {
   isIcon,
   isImageInput,
+  isImageObject,
   isImagePreload,
   metaVias,
+  objectAddress,
   placesOf,
   relsOf,
 } from './image-places.ts';
@@ -179,6 +181,10 @@ export class PageImages {
         break;
       case 'input':
         if (isImageInput(tag)) this.#pictureOf(tag, 'input', undefined);
+        break;
+      case 'object':
+      case 'embed':
+        if (isImageObject(tag)) this.#keepRaw('object', tag.value(objectAddress(tag)), tag);
         break;
       case 'link':
         this.#link(tag);

@@ -74,6 +74,23 @@ const cases: readonly (readonly [html: string, ...images: string[]])[] = [
   ['<link rel=icon>'],
   ['<input type=IMAGE src=a alt=go width=3><input type=text src=b>', 'input:a 3xundefined "go"'],
   [
+    '<object data=a type="image/svg+xml" width=2><embed src=b TYPE=" IMAGE/png"><object data="C.SVG#x"></object>',
+    'object:a 2xundefined',
+    'object:b',
+    'object:C.SVG#x',
+  ],
+  [
+    '<embed src="a.jpg?v=1"><object data=" /b.png ">',
+    'object:a.jpg?v=1',
+    'object:http://h.test/b.png',
+  ],
+  [
+    '<object data=a.pdf></object><embed src=b><object data=c.png type=text/html></object>' +
+      '<embed type=image/png><object type=image/png data="data:image/png,x"><embed data=d.png>',
+  ],
+  ['<object data=a.png><img src=b></object>', 'object:a.png', 'img:b'],
+  ['<svg><object data=a.png /><embed src=b.png></svg>', 'object:b.png'],
+  [
     '<svg><image href=a width=2 height=3 /><use xlink:href="b#c"/><feImage href=d /></svg>',
     'svg:a 2x3',
     'svg:b#c',
