@@ -21,7 +21,7 @@ export const renderLimits = {
 } as const;
 
 /** What a page in the browser did not have, or may not. */
-export const renderMisses = ['wait', 'click', 'limit', 'screenshot'] as const;
+export const renderMisses = ['wait', 'click', 'limit', 'screenshot', 'certificate'] as const;
 export type RenderMiss = (typeof renderMisses)[number];
 
 const selector = z

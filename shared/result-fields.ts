@@ -390,7 +390,7 @@ export const resultFields = {
     type: 'json',
     of: ['page'],
     meaning:
-      'of a rendered page: `wait`, `click` if there was no such element, `limit` if it wanted more than it may have, `screenshot` if it has no such file',
+      'of a rendered page: `wait`, `click` if there was no such element, `limit` if it wanted more than it may have, `screenshot` if it has no such file, `certificate` if the browser did not trust a host that it loads from',
     since,
     schema: z.array(z.enum(renderMisses)).max(renderMisses.length).optional(),
   },

@@ -73,6 +73,7 @@ export class PageTraffic {
   #count = 0;
   #ownCount = 0;
   #isOver = false;
+  #isDistrusted = false;
   readonly #left = new Set<string>();
   #stay: () => void = () => {};
   /** Resolves when the page wants to go on to where it may not. */
@@ -94,7 +95,10 @@ export class PageTraffic {
       onPaused: (request) => {
         this.#judge(request).catch(() => request.refuse('Aborted'));
       },
-      onEnded: (id, isFailed) => this.#ended(id, isFailed),
+      onEnded: (id, error) => {
+        this.#isDistrusted ||= error?.startsWith('net::ERR_CERT_') === true;
+        this.#ended(id, error !== undefined);
+      },
       onFrameGone: (frame) => this.#endAll((one) => one.frame === frame),
       onCommitted: (url) => this.#committed(url),
       onStirred: () => {
@@ -117,6 +121,11 @@ export class PageTraffic {
   /** It wanted more requests than it may have. */
   get isOver(): boolean {
     return this.#isOver;
+  }
+
+  /** The browser did not accept the certificate of a host that it asked. */
+  get isDistrusted(): boolean {
+    return this.#isDistrusted;
   }
 
   /** Where it wanted to go on, on other hosts: links like any other. */

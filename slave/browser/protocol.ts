@@ -107,7 +107,7 @@ export type Events = {
   'Fetch.requestPaused': PausedParams;
   'Inspector.targetCrashed': Nothing;
   'Network.eventSourceMessageReceived': { requestId: string };
-  'Network.loadingFailed': { requestId: string };
+  'Network.loadingFailed': { requestId: string; errorText: string };
   'Network.loadingFinished': { requestId: string };
   'Network.webSocketCreated': { url: string };
   'Page.domContentEventFired': { timestamp: number };

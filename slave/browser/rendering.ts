@@ -202,8 +202,9 @@ class OnePage {
       return { kind: 'failed', why: 'the page did not answer in the browser: a script never ends' };
     }
     const picture = await this.#picture(tab);
-    const { document, ownCount, isOver, left } = this.#traffic;
+    const { document, ownCount, isOver, isDistrusted, left } = this.#traffic;
     if (isOver) this.#missed.add('limit');
+    if (isDistrusted) this.#missed.add('certificate');
     const requests = Math.min(ownCount, renderLimits.requests);
     const own = { document, requests, missed: [...this.#missed], links: [...left] };
     return { kind: 'rendered', page: { ...own, ...text, ...picture } };

@@ -12,7 +12,8 @@ type TabListener = {
   /** A request waits to be judged. */
   readonly onPaused: (request: PausedRequest) => void;
   /** One has ended. */
-  readonly onEnded: (id: string, isFailed: boolean) => void;
+  /** `error`: it has failed with that. */
+  readonly onEnded: (id: string, error?: string) => void;
   /** What a frame asked for nobody waits for. */
   readonly onFrameGone: (frame: string) => void;
   /** Another document is in the page: what the one before it asked for has ended. */
@@ -216,8 +217,10 @@ export class Tab {
     const isMain = session === this.#session;
     switch (name) {
       case 'Network.loadingFinished':
+        this.#listener?.onEnded(params.requestId);
+        return;
       case 'Network.loadingFailed':
-        this.#listener?.onEnded(params.requestId, name === 'Network.loadingFailed');
+        this.#listener?.onEnded(params.requestId, params.errorText);
         return;
       case 'Network.eventSourceMessageReceived':
         this.#listener?.onStirred();
@@ -272,7 +275,7 @@ export class Tab {
   /** Nobody hears of the end of a document that its own script stops, or leaves. */
   #endDocument(frame: string): void {
     const loader = this.#loaders.get(frame);
-    if (loader !== undefined) this.#listener?.onEnded(loader, false);
+    if (loader !== undefined) this.#listener?.onEnded(loader);
   }
 
   #stopped(frame: string): void {

@@ -50,6 +50,7 @@ const notRun: readonly [pattern: RegExp, why: string][] = [
   [/^node master\.js gallery\b/, 'needs downloaded images; e2e/recipes has some'],
   [/^node master\.js diff\b/, 'needs two crawls; e2e/diff makes them'],
   [/\bshop\.yaml$|^node slave\.js --browser/, 'needs a browser; e2e/browser has one'],
+  [/^mkdir -p ~|^certutil /, 'is for the home of a user; e2e/browser-https does it'],
   [/--allow-exec|^node master\.js (exec|run)\b/, 'needs a user for jobs; e2e/exec has one'],
   [/^SITE_PASSWORD=/, 'needs a site with a form; e2e/login makes one'],
   ...(hasJq() ? [] : [[/^jq /, 'jq is not installed'] as [RegExp, string]]),
