@@ -52,12 +52,19 @@ export function renderedPage(inner: Kind): Kind<Body, Found> {
     rulePage: (found) => inner.rulePage?.(found),
     webDocument: ({ document }) => document,
     isBare: ({ links, result }, made) =>
-      links.length === 0 && (result.nofollowed ?? 0) === 0 && !hasMade(made),
+      leadsNowhere(links, result.finalUrl) && (result.nofollowed ?? 0) === 0 && !hasMade(made),
     reread: (found, page, spec) => reread(inner, found, page, spec),
     views: ({ views: seen = [] }) => seen,
     statements: (held, found, made) => inner.statements(held, found, made),
   };
   return kind;
+}
+
+/** A page has each of its links once. One to the page itself, as `#` is, leads nowhere. */
+function leadsNowhere(links: Uint8Array, url: string): boolean {
+  if (links.length === 0) return true;
+  const own = canonicalUrl(url)?.href ?? '';
+  return links.length === own.length && Buffer.from(links).toString('latin1') === own;
 }
 
 function hasMade(made: Evaluated | undefined): boolean {
