@@ -208,3 +208,19 @@ test('options: recrawl knows no rules, so an output may name one, beside a downl
   const start = ['http://a/', '--download', 'images', '--output', 'csv:images.jsonl'];
   assert.throws(() => parseMasterOptions(['node', 'master.js', ...start], {}), /images\.jsonl/);
 });
+
+test('options: an option and its opposite are refused, in either order', () => {
+  for (const command of [
+    ['host', 'a.example'],
+    ['set', 'x'],
+  ]) {
+    for (const both of [
+      ['--delay=4', '--no-delay'],
+      ['--no-delay', '--delay', '4'],
+    ]) {
+      const args = ['node', 'master.js', ...command, ...both];
+      const says = /^--delay and --no-delay contradict each other: leave one out$/;
+      assert.throws(() => parseMasterOptions(args, {}), { message: says }, args.join(' '));
+    }
+  }
+});

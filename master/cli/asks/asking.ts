@@ -2,6 +2,7 @@
 import type { Command } from 'commander';
 import type { Joining } from '../../../shared/cli.ts';
 import type { MasterClient } from '../../../shared/client.ts';
+import { ConfigError } from '../../../shared/errors.ts';
 
 export type { Command } from 'commander';
 
@@ -21,6 +22,23 @@ export function givenOptions(command: Command): Values {
   const values: Values = command.opts();
   const isGiven = ([name]: [string, unknown]) => command.getOptionValueSource(name) === 'cli';
   return Object.fromEntries(Object.entries(values).filter(isGiven));
+}
+
+/** `--delay 4 --no-delay` says nothing: the parser would take the later one in silence. */
+export function refuseOpposites(command: Command): void {
+  const seen = new Set<string>();
+  const take = (name: string, other: string) => {
+    seen.add(name);
+    if (!seen.has(other)) return;
+    const [yes = '', no = ''] = [name, other].sort((a, b) => a.length - b.length);
+    throw new ConfigError(`--${yes} and --${no} contradict each other: leave one out`);
+  };
+  for (const { negate, long = '' } of command.options) {
+    if (!negate) continue;
+    const [no, yes] = [long.slice('--'.length), long.slice('--no-'.length)];
+    command.on(`option:${yes}`, () => take(yes, no));
+    command.on(`option:${no}`, () => take(no, yes));
+  }
 }
 
 /** Connects to the master. @throws ConfigError · AuthError */

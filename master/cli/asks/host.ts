@@ -3,7 +3,13 @@ import { whole } from '../../../shared/cli.ts';
 import type { MasterClient } from '../../../shared/client.ts';
 import { ConfigError } from '../../../shared/errors.ts';
 import { number } from '../../machine/progress.ts';
-import type { Answer, AskMaker, Command, Values } from './asking.ts';
+import {
+  type Answer,
+  type AskMaker,
+  type Command,
+  refuseOpposites,
+  type Values,
+} from './asking.ts';
 
 export type HostAsk = {
   readonly verb: 'host';
@@ -31,6 +37,7 @@ export function hostCommand(
     .option('--unblock', 'fetch from it again')
     .option('--wake', 'ask it now: end its sleep after failures, or its hold after 429 and 503')
     .option('--retry', 'the same, and put URLs back that were given up while it was out of reach');
+  refuseOpposites(command);
   return command.action((host: string, values: Values) => {
     const { delay, block, unblock, wake = false, retry = false } = values;
     if (block === true && unblock === true) {

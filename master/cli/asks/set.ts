@@ -6,7 +6,13 @@ import type { Replies } from '../../../shared/replies.ts';
 import { number, waitText } from '../../machine/progress.ts';
 import { crawlName, type SpecPart } from '../crawl-options.ts';
 import { changeText, setFlags, setPart } from '../set-options.ts';
-import type { Answer, AskMaker, Command, Values } from './asking.ts';
+import {
+  type Answer,
+  type AskMaker,
+  type Command,
+  refuseOpposites,
+  type Values,
+} from './asking.ts';
 
 export type SetAsk = {
   readonly verb: 'set';
@@ -25,6 +31,7 @@ export function setCommand(
     .usage('[options] <crawl>')
     .argument('<crawl>', 'name of the crawl', crawlName);
   for (const option of setFlags()) command.addOption(option);
+  refuseOpposites(command);
   command.addHelpText(
     'after',
     '\nOptions that are not given stay as they are; ORB_ variables do not set them. A list takes the\n' +
