@@ -43,6 +43,8 @@ type ScheduleOptions = {
  *  are set. */
 const againMs = 5_000;
 const timerMsMax = 60_000;
+/** Sources that take longer are named in the log: nobody can ask the master meanwhile. */
+const slowMs = 1_000;
 const none: Gathered = { urls: [], requests: [] };
 
 type Repeated = Extract<SeedPart, { source: SeedSource }> & { readonly everyMs: number };
@@ -102,11 +104,18 @@ export class SeedSchedule implements FrontierListener {
     const { frontier, log } = this.#options;
     const warn = (text: string) => log.warn({ crawl }, text);
     const asking = { spec, warn, signal: stopping };
-    const ask = (some: SeedList) =>
-      gather(some, crawlFile, asking).catch((error: unknown) => {
+    const ask = async (some: SeedList) => {
+      const text = `asks the sources of seeds in ${crawlFile} first, and listens when they have answered`;
+      const slow = setTimeout(() => log.info({ crawl }, text), slowMs);
+      try {
+        return await gather(some, crawlFile, asking);
+      } catch (error) {
         if (stopping.aborted) return none;
         throw error;
-      });
+      } finally {
+        clearTimeout(slow);
+      }
+    };
     this.#isNew = !frontier.crawls.has(crawl);
     if (this.#isNew) {
       const seeds = await ask(list);

@@ -111,6 +111,8 @@ export function checked<T>(
 export type Joining = {
   readonly host: string;
   readonly port: number;
+  /** No address was given: it is the master of this folder. */
+  readonly isOwn: boolean;
   /** Returns the current key: its file may change. */
   readonly authkey: () => Buffer;
   readonly tls: ConnectOptions['tls'];
@@ -156,6 +158,7 @@ export function joining(values: Record<string, unknown>, env: NodeJS.ProcessEnv)
   return {
     host: host || '127.0.0.1',
     port,
+    isOwn: given === undefined,
     authkey: key === undefined ? authkeyReader(keyFile()) : () => key,
     tls: ca === undefined ? isEncrypted || wanted : { ca: readPem(ca) },
   };

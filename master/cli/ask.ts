@@ -11,6 +11,7 @@ import {
 import type { Replies } from '../../shared/replies.ts';
 import type { SeedRequest } from '../../shared/requests.ts';
 import { visible, visibleJson, visibleLines } from '../../shared/visible.ts';
+import { masterOf } from '../machine/data-folder.ts';
 import { number } from '../machine/progress.ts';
 import type { AskOptions } from './ask-options.ts';
 import type { Answer } from './asks/asking.ts';
@@ -91,17 +92,18 @@ function show({ text, answer, exitCode = 0 }: Answer, isJson: boolean): number {
 }
 
 async function join(
-  { master: { host, port, authkey, tls } }: AskOptions,
+  { master: { host, port, isOwn, authkey, tls } }: AskOptions,
   hears: Pick<ConnectOptions, 'onPush' | 'onClose'> = {},
 ): Promise<MasterClient> {
   try {
     return await connect({ host, port, authkey: authkey(), tls, timeoutMs: connectMs, ...hears });
   } catch (error) {
     if (error instanceof ConnectionError) {
-      throw new ConfigError(
-        `no master answers at ${host}:${port} (${error.message}); ` +
-          'start a master, or give its address with --master',
-      );
+      const why = `no master answers at ${host}:${port} (${error.message}); `;
+      const pid = isOwn ? masterOf('./orb-data') : undefined;
+      const starting = `the one with process id ${pid} is starting, or leaves: look at its log`;
+      const absent = 'start a master, or give its address with --master';
+      throw new ConfigError(why + (pid === undefined ? absent : starting));
     }
     if (error instanceof ProtocolError) throw new ConfigError(`${host}:${port}: ${error.message}`);
     throw error;

@@ -84,3 +84,24 @@ test('start: when the wrapper is killed, master and slaves end', { timeout }, as
   program.signal('SIGKILL');
   await gone(pids);
 });
+
+test('start: while sources of seeds are asked, the log and other commands say that it starts', {
+  timeout,
+}, async (t) => {
+  const cluster = new Cluster(t);
+  const site = await siteFor(t, flatSite(1));
+  const file = join(cluster.folder, 'c.json');
+  const program = `setTimeout(() => console.log('${site.url}'), 60_000)`;
+  writeFileSync(file, JSON.stringify({ seeds: [{ command: [process.execPath, '-e', program] }] }));
+  // Both find it in ./orb-data.
+  const master = cluster.run(['master.js', 'c.json', '--listen', '127.0.0.1:0']);
+  await master.said(/asks the sources of seeds in c\.json first/);
+  const status = cluster.run(['master.js', 'status']);
+  assert.equal((await status.exited).code, 2);
+  assert.match(
+    status.output,
+    /^master: (no master answers at .*; the one with process id \d+ is starting.*its log)\n$/,
+  );
+  await master.kill('SIGTERM');
+  assert.equal((await master.exited).code, 0, master.output);
+});
