@@ -73,7 +73,11 @@ export async function tryOut(options: TryOptions, print: (line: string) => void)
     const odd = oddities(file.items).map(({ path, message }) =>
       placed(file, ['items', ...path], message),
     );
-    const warnings = [...odd, ...(isTry ? [] : idleKeys(file)), ...missing];
+    const warnings = [
+      ...odd,
+      ...(isTry ? [] : [...idleKeys(file), ...emptyColumns(file)]),
+      ...missing,
+    ];
     if (isTry && file.login !== undefined) {
       warnings.push(`${file.path}: try does not log in: it shows the page that a stranger gets`);
     }
@@ -135,10 +139,26 @@ function idleKeys(file: CrawlFile): string[] {
   return idle;
 }
 
+/** Columns of outputs that no rule fills, each a line. */
+function emptyColumns(file: CrawlFile): string[] {
+  return file.outputs.flatMap(({ rule, columns = [] }, index) => {
+    const rules = rule === undefined ? Object.values(file.items) : [file.items[rule]];
+    const fields = rules.flatMap((one) =>
+      one === undefined ? [] : Object.keys(fieldsOfRule(one)),
+    );
+    const strange = columns.filter((name) => name !== 'item' && !fields.includes(name));
+    // Without any field of a rule it is an output of a page function.
+    if (fields.length === 0 || strange.length === 0) return [];
+    const why = `no rule has the field ${strange.join(', ')}: only a page function fills such a column`;
+    const at = ['outputs', String(index), 'columns'];
+    return [placed(file, at, `${why}; values of the page are fields, too: url: {value: url}`)];
+  });
+}
+
 /** Refuses a crawl file with a rule that is not valid, before a crawl is made of it. Without
  *  slave.js beside master.js nobody here can tell: then the slaves count a failure for each page.
  *  `text`: what stands in it, if that is not in a file.
- *  Returns warnings: what slaves on this machine cannot do.
+ *  Returns warnings: what slaves on this machine cannot do, and columns that stay empty.
  *  @throws ConfigError the faults, with their lines and keys */
 export async function refuseRules(
   path: string | undefined,
@@ -150,7 +170,10 @@ export async function refuseRules(
   const trial = await Trial.start();
   try {
     const missing = await refuseProblems(trial, file);
-    return missing.map((line) => `${line}; slaves on this machine get no pages of the crawl`);
+    const lacks = missing.map(
+      (line) => `${line}; slaves on this machine get no pages of the crawl`,
+    );
+    return [...lacks, ...emptyColumns(file)];
   } finally {
     await trial.close();
   }

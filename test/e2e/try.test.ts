@@ -121,6 +121,28 @@ download: {images: {store: none}}
     assert.doesNotMatch((await run(t, ['check', 'c.yaml'], { 'c.yaml': used })).output, /warning/);
   });
 
+  test('check: warns about columns that no rule has', { timeout }, async (t) => {
+    const file = (output: string) => `seeds: ["http://a/"]
+items:
+  book: { fields: { title: h1 } }
+  row: { zip: { price: .price } }
+outputs:
+  - ${output}
+`;
+    const text = file('{csv: a.csv, rule: book, columns: [title, price, item, at]}');
+    const { code, output } = await run(t, ['check', 'c.yaml'], { 'c.yaml': text });
+    assert.equal(code, 0, output);
+    const says =
+      /^warning: c\.yaml:6: outputs\.0\.columns: no rule has the field price, at: .*value/m;
+    assert.match(output, says);
+    // Those of a page function, too, which no rule has.
+    for (const fine of ['columns: [title, price, item]', 'rule: page, columns: [any]']) {
+      const well = file(`{csv: a.csv, ${fine}}`);
+      const { output: said } = await run(t, ['check', 'c.yaml'], { 'c.yaml': well });
+      assert.doesNotMatch(said, /warning/);
+    }
+  });
+
   test('check: names line, key and fix of what is wrong', { timeout }, async (t) => {
     const cases: [string, RegExp][] = [
       ['maxdepth: 2\n', /f\.yaml:1: maxdepth: there is no such key; did you mean max-depth\?/],
