@@ -1,10 +1,11 @@
 /** What is said of the rules of a crawl: in `status`, and at its end. */
-import { amount } from '../../shared/amount.ts';
+import { amount, grouped } from '../../shared/amount.ts';
 import { type FollowRule, followCount } from '../../shared/follow.ts';
 import { fieldsOfRule, type ItemRules } from '../../shared/items.ts';
 import { ownRules } from '../../shared/link-rule.ts';
 import type { CrawlStatus } from '../../shared/protocol.ts';
 import type { RuleCounts } from '../../shared/rule-results.ts';
+
 import { followText } from './explain.ts';
 
 type Counts = Readonly<Record<string, RuleCounts>>;
@@ -56,10 +57,10 @@ export function ruleWarnings(items: ItemRules, rules: Counts = {}, unchanged = 0
 function countsText({ pages, matched, empty, wrong, failed, rows, rejected }: RuleCounts): string {
   const parts = [
     `${amount(pages, 'page')} tried`,
-    `${matched} matched`,
-    ...(empty > 0 ? [`${empty} empty`] : []),
-    ...(wrong > 0 ? [`${wrong} with a value of a wrong type`] : []),
-    ...(failed > 0 ? [`${failed} failed`] : []),
+    `${grouped(matched)} matched`,
+    ...(empty > 0 ? [`${grouped(empty)} empty`] : []),
+    ...(wrong > 0 ? [`${grouped(wrong)} with a value of a wrong type`] : []),
+    ...(failed > 0 ? [`${grouped(failed)} failed`] : []),
     amount(rows, 'row'),
     ...(rejected > 0 ? [`${amount(rejected, 'row')} rejected`] : []),
   ];
@@ -72,8 +73,8 @@ function wrongFields(rule: string, rules: Counts): string {
   const parts = Object.entries(rules).flatMap(([name, { pages, matched, wrong }]) => {
     if (!name.startsWith(`${rule}.`)) return [];
     const field = name.slice(rule.length + 1);
-    if (wrong > 0) return [`${field} of a wrong type on ${wrong}`];
-    return matched < pages ? [`${field} missing on ${pages - matched}`] : [];
+    if (wrong > 0) return [`${field} of a wrong type on ${grouped(wrong)}`];
+    return matched < pages ? [`${field} missing on ${grouped(pages - matched)}`] : [];
   });
   return parts.length === 0 ? '' : `; ${parts.join(', ')}`;
 }

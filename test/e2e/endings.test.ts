@@ -97,6 +97,37 @@ test('endings: a chain of redirects is followed five times', { timeout }, async 
   assert.match(output, /no seed was answered: .*its sixth redirect/);
 });
 
+test('endings: where a seed redirects to in scope is the seed', { timeout }, async (t) => {
+  const proxy = await webFor(t, {
+    'example.org/': redirect('http://other.org/home'),
+    'example.org/private': redirect('/forbidden'),
+    'example.org/robots.txt': (_, response) => response.end('User-agent: *\nDisallow: /forb'),
+    'other.org/home': page('/a'),
+    'other.org/a': page(),
+  });
+  const seed = ['http://example.org/', '--scope', 'any'];
+  for (const [args, pages, why] of [
+    [['--max-depth', '0'], ['/home'], /all links were skipped: 1 link lies deeper than/],
+    [['--max-pages', '1'], ['/home'], /stopped at --max-pages 1 with 1 URL left/],
+    [[], ['/a', '/home'], /every URL in scope was fetched/],
+  ] as const) {
+    const { exit, output, cluster } = await crawled(new Cluster(t), proxy, [...seed, ...args]);
+    assert.equal(exit.code, 0, output);
+    assert.match(output, why);
+    const paths = cluster.pages().map((url) => url.replace('http://other.org', ''));
+    assert.deepEqual(paths.sort(), pages);
+  }
+  for (const [url, why] of [
+    ['http://example.org/private', /: http:\/\/example\.org\/forbidden is disallowed by robots/],
+    ['http://example.org/', /: http:\/\/other\.org\/home is out|: .* --exclude leaves out/],
+  ] as const) {
+    const args = [url, '--scope', 'any', '--exclude', 'other'];
+    const { exit, output } = await crawled(new Cluster(t), proxy, args);
+    assert.equal(exit.code, 4, output);
+    assert.match(output, new RegExp(`no seed was answered${why.source}`));
+  }
+});
+
 test('endings: another site, port, address or public suffix is not followed', {
   timeout,
 }, async (t) => {

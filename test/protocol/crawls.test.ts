@@ -163,6 +163,23 @@ test('[C-52] a seed that redirects within its site opens that host, without its 
   await slave.close();
 });
 
+test('[C-52] where a seed redirects to in scope is a seed, and answers for it', async (t) => {
+  const slave = await target.slave(t, 1);
+  if (slave === undefined) return;
+  const host = `a${Math.random()}-site.invalid`;
+  const crawl = await target.crawl(slave, [`http://${host}/`]);
+  const to = `https://${host}/`;
+  const task = await nextTask(slave);
+  await report(slave, task, { result: { ...page(task.url), status: 301, redirectedTo: to } });
+  const next = await nextTask(slave);
+  assert.deepEqual([next.url, next.depth, next.open], [to, 0, true]);
+  await report(slave, next);
+  let status = await statusOf(slave, crawl);
+  while (status['state'] === 'running') status = await statusOf(slave, crawl);
+  assert.equal((status['ending'] as { why: string }).why, 'finished');
+  await slave.close();
+});
+
 test('[C-3] [C-4] a paused crawl hands out nothing until it is resumed', async (t) => {
   const slave = await target.slave(t);
   if (slave === undefined) return;

@@ -184,16 +184,21 @@ export class CommitBatch {
     if (this.crawl.books.seeds.fault(url, why)) this.faults.push({ url, why });
   }
 
-  /** Where a seed redirects to within its site: its host joins the scope, and it is a seed. */
-  followSeed(url: URL, { level, priority, ...seed }: Task): void {
+  /** The host of where a seed redirects to, within its site, joins the scope. */
+  join(url: URL, from: string): void {
+    this.#changes.push(...followChanges(this.crawl, url));
+    this.followed.push({ from, to: url.href });
+  }
+
+  /** Where a seed redirects to is a seed. False when it was known. */
+  followSeed(url: URL, { level, priority, ...seed }: Task): boolean {
     const { crawl } = this;
-    this.#changes.push(...followChanges(crawl, url));
-    this.followed.push({ from: seed.url, to: url.href });
     const words = this.#fingerprinter.one(crawl.secret, url.href);
-    if (crawl.filter.hasAdmitted(words, 0)) return;
+    if (crawl.filter.hasAdmitted(words, 0)) return false;
     this.#markSeen(words, 0);
     const from = this.#origins.numberOf({ url: seed.url, depth: 0, priority });
     this.#admitSeed(url, { priority, level: level + 1, from });
+    return true;
   }
 
   /** A seed of a crawl of which none was answered, once more. False: it waits already. */

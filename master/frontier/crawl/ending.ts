@@ -69,21 +69,23 @@ function commonest(
   const [first] = Object.entries(skipped).sort(([, a], [, b]) => b - a);
   if (first === undefined) return '';
   const [reason, n] = first;
-  return `${amount(n, 'link')} ${remedyOf(reason as SkipReason, maxDepth)}`;
+  return `${amount(n, 'link')} ${remedyOf(reason as SkipReason, n, maxDepth)}`;
 }
 
 /** What the option is that skips links for this reason, and how it would take them. */
-function remedyOf(reason: SkipReason, maxDepth: number | undefined): string {
+function remedyOf(reason: SkipReason, links: number, maxDepth: number | undefined): string {
+  const [lead, match, lie, are] =
+    links === 1 ? ['leads', 'matches', 'lies', 'is'] : ['lead', 'match', 'lie', 'are'];
   switch (reason) {
     case 'host':
-      return 'lead to other hosts; use --scope domain or --scope any to follow them';
+      return `${lead} to other hosts; use --scope domain or --scope any to follow them`;
     case 'include':
-      return 'match no --include';
+      return `${match} no --include`;
     case 'exclude':
-      return 'match an --exclude';
+      return `${match} an --exclude`;
     case 'depth':
-      return `lie deeper than --max-depth ${maxDepth ?? 0}`;
+      return `${lie} deeper than --max-depth ${maxDepth ?? 0}`;
     default:
-      return `are skipped as traps; use --traps ${reason}=n with a higher n, or 0, to follow them`;
+      return `${are} skipped as traps; use --traps ${reason}=n with a higher n, or 0, to follow them`;
   }
 }

@@ -73,6 +73,10 @@ export const page: ReportedKind = {
     const moved = result.finalUrl !== task.url && !takeFinalUrl(batch, result.finalUrl);
     const excluded = moved ? undefined : exclusionOf(batch, task, result, isAnyPage);
     const counts = isAnyPage && !moved && excluded === undefined;
+    // Before its links, of which it is one: as a seed it is at depth 0.
+    const { redirectedTo } = result;
+    const isSent = task.depth === 0 && redirectedTo !== undefined;
+    const seedFault = isSent ? followSeed(batch, task, redirectedTo) : undefined;
     let linkCount = before + batch.links(report.links, task, at);
     for (const { priority, links } of report.follow ?? []) {
       linkCount += batch.links(links, { url: task.url, depth: task.depth, priority }, at);
@@ -92,8 +96,10 @@ export const page: ReportedKind = {
     if (counts) books.page(pageKind, { unchanged });
     else if (excluded !== undefined) books.excluded(pageKind);
     else if (result.error) books.failed(pageKind, result.error, task.url, result.status);
-    else if (moved || result.redirectedTo !== undefined) books.other(pageKind, 'redirects');
+    else if (moved || redirectedTo !== undefined) books.other(pageKind, 'redirects');
     else books.other(pageKind, 'others');
+    if (seedFault !== undefined)
+      batch.faultSeed(task, `redirects to ${redirectedTo}, ${seedFault}`);
     if (task.depth === 0) judgeSeed(batch, task, found.result, excluded, isAnyPage);
     books.received(report.result.bytes);
     batch.remove(task);
@@ -129,7 +135,7 @@ function isUnchangedData({ crawl }: CommitBatch, { type }: Result): boolean {
   return crawl.spec.fetch.items !== undefined && isDataType(type ?? '');
 }
 
-/** Notes what came of a seed, and goes on where it leads within its site. */
+/** Notes what came of a seed; where it redirects to is one, too. */
 function judgeSeed(
   batch: CommitBatch,
   task: Task,
@@ -139,33 +145,33 @@ function judgeSeed(
 ): void {
   const { seeds } = batch.crawl.books;
   const { status, error, redirectedTo, type } = result;
-  const isAnswered = error === undefined && redirectedTo === undefined;
-  if (isAnswered && (status === 200 || status === 304)) seeds.answer();
-  if (redirectedTo !== undefined) {
-    const why = followSeed(batch, task, redirectedTo);
-    if (why !== undefined) batch.faultSeed(task, `redirects to ${redirectedTo}, ${why}`);
-  } else if (error !== undefined) batch.faultSeed(task, failedText(error));
+  if (redirectedTo !== undefined) return;
+  if (error === undefined && (status === 200 || status === 304)) seeds.answer();
+  if (error !== undefined) batch.faultSeed(task, failedText(error));
   else if (excluded === 'noindex') batch.faultSeed(task, 'says noindex, see --obey');
   else if (!isAnyPage) batch.faultSeed(task, `is ${type ?? 'without a type'}, not a page`);
 }
 
-/** Takes the target of a seed's redirect for a seed, within the seed's site. Returns why not. */
+/** Takes the target of a seed's redirect for a seed, in scope or within the seed's site. Returns
+ *  why not. */
 function followSeed(batch: CommitBatch, task: Task, target: string): string | undefined {
   const { crawl } = batch;
   const url = parseCanonical(target);
   if (url === undefined) return 'which is no URL';
   const why = crawl.scope.refuses(url);
-  // A link like any other, and taken as one.
-  if (why === undefined) return undefined;
-  if (why !== 'host') return `which --${why} leaves out`;
+  const isElsewhere = why === 'host';
+  if (why !== undefined && !isElsewhere) return `which --${why} leaves out`;
   // An address has no site but itself.
-  if (!isSameSite(new URL(task.url), url) || hostLiteralAddress(url.hostname) !== undefined) {
-    return 'another site; start there, or use --scope any';
-  }
+  const isSite = isSameSite(new URL(task.url), url) && !hostLiteralAddress(url.hostname);
+  if (isElsewhere && !isSite) return 'another site; start there, or use --scope any';
   // The target of a request is a page like any other.
   const level = hasRequest(task) ? 0 : task.level;
   if (level >= seedHopsMax) return 'its sixth redirect';
-  batch.followSeed(url, { ...task, level });
+  if (isElsewhere) batch.join(url, task.url);
+  if (!batch.followSeed(url, { ...task, level })) {
+    // It says more if it is a seed of its own.
+    crawl.books.seeds.fault(task.url, `redirects to ${target}, which was known: see why`);
+  }
   return undefined;
 }
 
