@@ -100,7 +100,7 @@ export class FrontierRooms {
       images,
       memory: options.memory,
       outcomes: new Outcomes(earlier, pictures),
-      seeding: new Seeding(politeness, records, recent, store),
+      seeding: new Seeding(politeness, records, recent),
       sources,
     });
     const feedback = new Feedback(politeness, records, events, options.trace);

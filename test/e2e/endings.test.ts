@@ -201,6 +201,33 @@ test('endings: a crawl of which no seed was answered is started again', { timeou
   assert.equal(ledger?.page?.waiting, 0);
 });
 
+test('endings: so is one whose seeds redirect to what did not answer', { timeout }, async (t) => {
+  const web: Web = {
+    'example.org/': redirect('http://www.example.org/'),
+    'example.org/too': redirect('http://www.example.org/'),
+    'example.org/b': redirect('http://www.example.org/b'),
+    'www.example.org/': answer(401),
+    'www.example.org/b': answer(503),
+  };
+  const proxy = await webFor(t, web);
+  const cluster = new Cluster(t);
+  const seeds = ['', 'too', 'b'].map((path) => `http://example.org/${path}`);
+  const first = await crawled(cluster, proxy, [...seeds, '--attempts', '1']);
+  assert.equal(first.exit.code, 4, first.output);
+  web['www.example.org/'] = page();
+  web['www.example.org/b'] = page();
+  const { exit, output } = await crawled(cluster, proxy, [...seeds, '--attempts', '1']);
+  assert.equal(exit.code, 0, output);
+  const pages = readPages(cluster).filter(({ status: code }) => code === 200);
+  assert.deepEqual(pages.map(({ url }) => url).sort(), [
+    'http://www.example.org/',
+    'http://www.example.org/b',
+  ]);
+  const { ledger } = (await status(cluster)) ?? {};
+  assert.deepEqual([ledger?.page?.waiting, ledger?.page?.buried], [0, 0]);
+  assert.equal(ledger?.page?.pages, 2);
+});
+
 test('endings: a seed that a pattern leaves out is told, and another pattern begins the crawl', {
   timeout,
 }, async (t) => {

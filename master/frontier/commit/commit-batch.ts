@@ -32,7 +32,7 @@ import {
   ResultRow,
   type SealedRow,
 } from '../../store/result-rows.ts';
-import type { Change, Store } from '../../store/store.ts';
+import type { Change } from '../../store/store.ts';
 import { taskKey } from '../../store/task-keys.ts';
 import type { Crawl } from '../crawl/crawl.ts';
 import { type Fingerprinter, fingerprintWords } from '../filter/fingerprint.ts';
@@ -194,21 +194,24 @@ export class CommitBatch {
   followSeed(url: URL, { level, priority, ...seed }: Task): boolean {
     const { crawl } = this;
     const words = this.#fingerprinter.one(crawl.secret, url.href);
-    if (crawl.filter.hasAdmitted(words, 0)) return false;
-    this.#markSeen(words, 0);
+    const isKnown = crawl.filter.hasAdmitted(words, 0);
+    if (isKnown && !crawl.books.seeds.isToBeAskedAgain(url.href)) return false;
     const from = this.#origins.numberOf({ url: seed.url, depth: 0, priority });
-    this.#admitSeed(url, { priority, level: level + 1, from });
+    const found = { priority, level: level + 1, from };
+    if (isKnown) return this.seedAgain(url, found);
+    this.#markSeen(words, 0);
+    this.#admitSeed(url, found);
     return true;
   }
 
   /** A seed of a crawl of which none was answered, once more. False: it waits already. */
-  seedAgain(url: URL, store: Pick<Store, 'get'>): boolean {
+  seedAgain(url: URL, found: Partial<TaskRecord> = {}): boolean {
     const { crawl } = this;
     const key = fingerprintKey(crawl.id, this.#fingerprinter.one(crawl.secret, url.href), 0);
     if (this.#again.has(url.href)) return false;
     this.#again.add(url.href);
-    const row = store.get('buried', key);
-    if (row === undefined) this.#admitSeed(url, {});
+    const row = this.#rows.buried(key);
+    if (row === undefined) this.#admitSeed(url, found);
     else {
       this.replay(decodeBuried(row), key);
       crawl.books.seeds.admit();
@@ -427,6 +430,7 @@ export class CommitBatch {
       this.#changes.push({ table: 'earlier', key, value: encodeEarlier(earlier) });
     }
     this.admitted.push({ host, record, ...position });
+    crawl.books.seeds.asks(url.href);
     crawl.books.admitted(kind, { hasEarlier: earlier !== undefined });
   }
 }

@@ -8,7 +8,7 @@ import type { Replies } from '../../../shared/replies.ts';
 import type { SeedRequest } from '../../../shared/requests.ts';
 import { canonicalUrl, hostKeyOf } from '../../../shared/url.ts';
 import { decodeBuried, encodeRequest, pageKind, requestKey } from '../../store/records.ts';
-import type { Change, Row, Store } from '../../store/store.ts';
+import type { Change, Row } from '../../store/store.ts';
 import type { FoundAddresses } from '../crawl/seed-hosts.ts';
 import type { RecentTable } from '../filter/recent.ts';
 import { crawlKindOf } from '../kinds/kinds.ts';
@@ -25,10 +25,8 @@ export class Seeding {
   readonly #politeness: Politeness;
   readonly #records: HostRecords;
   readonly #recent: RecentTable;
-  readonly #store: Store;
 
-  constructor(politeness: Politeness, records: HostRecords, recent: RecentTable, store: Store) {
-    this.#store = store;
+  constructor(politeness: Politeness, records: HostRecords, recent: RecentTable) {
     this.#politeness = politeness;
     this.#records = records;
     this.#recent = recent;
@@ -62,7 +60,7 @@ export class Seeding {
       else if (why) {
         verdict.refused.push({ url: text, why: `left out by --${why}` });
         books.seeds.refuse(text, `left out by --${why}`);
-      } else if (batch.seed(url, priority) || (isAgain && batch.seedAgain(url, this.#store))) {
+      } else if (batch.seed(url, priority) || (isAgain && batch.seedAgain(url))) {
         if (request !== undefined) batch.also([requestChange(batch.crawl.id, url, request)]);
         this.#retry(batch, hostKeyOf(url));
         verdict.admitted++;

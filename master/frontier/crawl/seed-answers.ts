@@ -8,11 +8,15 @@ import type { SeedRecord } from '../../store/records.ts';
 /** Faults on record, so that a list of ten thousand seeds does not grow each commit. */
 const faultsMax = 5;
 const urlCharsMax = 512;
+/** What is known of a start again: one of more seeds that redirect is not worth the memory. */
+const againMax = 10_000;
 
 export class SeedAnswers {
   #admitted: number;
   #answered: number;
   readonly #faults: Map<string, string>;
+  /** None was answered, and they are tried again: what was admitted since. */
+  #since: Set<string> | undefined;
 
   constructor({ admitted, answered, faults }: Partial<SeedRecord> = {}) {
     this.#admitted = admitted ?? 0;
@@ -28,6 +32,18 @@ export class SeedAnswers {
 
   answer(): void {
     this.#answered++;
+    this.#since = undefined;
+  }
+
+  /** A URL of the crawl is admitted. */
+  asks(url: string): void {
+    this.#since?.add(url);
+    if ((this.#since?.size ?? 0) > againMax) this.#since = undefined;
+  }
+
+  /** A known URL is not open, and a seed that is tried again leads there. */
+  isToBeAskedAgain(url: string): boolean {
+    return this.#since !== undefined && !this.#since.has(url);
   }
 
   /** A seed brought no page. Returns whether that is one of the first, which are on record. */
@@ -47,6 +63,7 @@ export class SeedAnswers {
   clear(): void {
     this.#admitted = 0;
     this.#faults.clear();
+    this.#since = new Set();
   }
 
   /** True: there were seeds, all have ended or were refused, and none was answered. */

@@ -89,6 +89,11 @@ export class TaskRows {
     return isPlain ? this.#store.get('tasks', key) : readTask(this.#store, key);
   }
 
+  /** Returns the row of a URL that was given up. */
+  buried(key: Buffer): Buffer | undefined {
+    return this.#store.get('buried', key);
+  }
+
   /** Rows of a host, in the order of their keys, from the key `from` on, or after it. */
   ofHost(
     crawl: number,
