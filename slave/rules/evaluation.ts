@@ -8,13 +8,15 @@ import { isJsonType } from '../../shared/media-types.ts';
 import type { Json, RuleCounts, RuleResult, Values } from '../../shared/rule-results.ts';
 import type { ArticleFinder } from './article.ts';
 import type { Field, Item } from './compile.ts';
-import { RuleFault } from './fault.ts';
+import { NotJson, RuleFault } from './fault.ts';
 import type { RulePage } from './rule-page.ts';
 import { asText, type Finder, type Place, type Row } from './selector.ts';
 import { isEmpty, isWrong, trimmed, typed } from './value.ts';
 
 /** Rows of a rule on one page, and within a row. */
 const rowsMax = 10_000;
+/** Among the fields with a wrong value: no field has this name. */
+const scripts = '';
 
 type MadeRow = { readonly values: Values; readonly why: string | undefined };
 
@@ -231,14 +233,30 @@ export class Evaluation {
   #readDocuments(): Json[] {
     const { script } = this.#item;
     const page: Place = { page: this.#page, row: { kind: 'whole' }, documents: () => [] };
-    if (script !== undefined) {
-      return script.values(page).map((text) => this.#page.jsonOf(asText(text)));
-    }
+    if (script !== undefined) return this.#readScripts(script.values(page));
     const { type, text } = this.#page.input;
     if (!isJsonType(type) && !/^\s*[[{]/.test(text.slice(0, 1_000))) {
       throw new RuleFault(`the page is ${type}, not JSON; for JSON in the page, name its script`);
     }
     return [this.#page.jsonOf(text)];
+  }
+
+  /** Pages have JSON-LD of several programs: one that is broken does not take that of the others
+   *  along, and counts as wrong. */
+  #readScripts(texts: readonly Json[]): Json[] {
+    const documents: Json[] = [];
+    let fault: NotJson | undefined;
+    for (const text of texts) {
+      try {
+        documents.push(this.#page.jsonOf(asText(text)));
+      } catch (error) {
+        if (!(error instanceof NotJson)) throw error;
+        fault ??= error;
+      }
+    }
+    if (fault !== undefined && documents.length === 0) throw fault;
+    if (fault !== undefined) this.#wrong.add(scripts);
+    return documents;
   }
 
   #baseUrl(): string {

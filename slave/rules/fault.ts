@@ -5,3 +5,6 @@ export class RuleFault extends Error {
     this.name = 'RuleFault';
   }
 }
+
+/** A text that is to be JSON is not. */
+export class NotJson extends RuleFault {}

@@ -2,7 +2,7 @@
 import { JSONPathEnvironment, type JSONPathQuery } from 'json-p3';
 import { messageOf } from '../../shared/errors.ts';
 import type { Json } from '../../shared/rule-results.ts';
-import { RuleFault } from './fault.ts';
+import { NotJson, RuleFault } from './fault.ts';
 
 /** As deep as pages may be. By default it is 50, and answers with replies to replies are deeper. */
 const levelsMax = 2_000;
@@ -32,11 +32,11 @@ export class JsonPath {
   }
 }
 
-/** @throws RuleFault it is not JSON */
+/** @throws NotJson */
 export function parseJson(text: string): Json {
   try {
     return JSON.parse(text.replace(/^\ufeff/, '')) as Json;
   } catch (error) {
-    throw new RuleFault(`is not JSON: ${messageOf(error).slice(0, 200)}`);
+    throw new NotJson(`is not JSON: ${messageOf(error).slice(0, 200)}`);
   }
 }

@@ -105,6 +105,20 @@ test('rules: a row without something required, or of a wrong type, is rejected w
   assert.equal(counts['item.price']?.wrong, 1);
 });
 
+test('rules: one script that is not JSON does not take the others along, and counts', () => {
+  const ld = (...texts: string[]) =>
+    texts.map((text) => `<script type="application/ld+json">${text}</script>`).join('');
+  const script = 'script[type="application/ld+json"]';
+  const rule = { p: { script, fields: { name: '$.name' } } };
+  const some = evaluated(rule, pageOf(ld('{broken', '{"name":"A"}', '')));
+  assert.deepEqual(some.rows, [{ rule: 'p', values: { name: 'A' } }]);
+  assert.deepEqual([some.counts['p']?.wrong, some.counts['p']?.failed], [1, 0]);
+  assert.deepEqual(some.failures, []);
+  const none = evaluated(rule, pageOf(ld('{broken', '')));
+  assert.deepEqual([none.counts['p']?.wrong, none.counts['p']?.failed], [0, 1]);
+  assert.match(none.failures[0]?.message ?? '', /^is not JSON/);
+});
+
 test('rules: JSON of a page, of a script, and of a pattern in a script; columns are joined', () => {
   const zip = { age: '$..age', name: '$..name' };
   const fields = { url: { value: 'url' } } as const;
