@@ -36,12 +36,12 @@ const scalar = z.union([z.string(), z.number(), z.boolean(), z.null()], {
 });
 const flag = z.boolean({ error: 'must be true or false' }).optional();
 const fieldName = z.string().regex(/^(?!__proto__$)[A-Za-z_][\w-]{0,63}$/, {
-  error: 'is not a name: write at most 64 letters, digits, _ and -',
+  error: 'is not a name: write at most 64 letters (a to z), digits, _ and -',
 });
 /** zod says `Invalid key in record` of a name, whatever its schema says. */
 const recordError = (what: string) => (issue: { code?: string }) =>
   issue.code === 'invalid_key'
-    ? 'is not a name: write at most 64 letters, digits, _ and -'
+    ? 'is not a name: write at most 64 letters (a to z), digits, _ and -'
     : `must be ${what}`;
 
 /** Where something is. `css` may end with `::text`, `::attr(name)` or `::html`. */

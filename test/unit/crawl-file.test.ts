@@ -182,7 +182,7 @@ test('crawl file: what is wrong is named with its line, its key and the fix', (t
     ['items: [a]\n', /:1: items: must be rules by their names/],
     [
       'items:\n  my book: {fields: {a: b}}\n',
-      /:2: items\.my book: is not a name: write at most 64 letters/,
+      /:2: items\.my book: is not a name: write at most 64 letters \(a to z\)/,
     ],
     ['items: {p: {fields: {größe: b}}}\n', /items\.p\.fields\.größe: is not a name/],
     ['items: {p: {fields: [a]}}\n', /items\.p\.fields: must be names and selectors/],
