@@ -117,7 +117,7 @@ export class Master implements Leaver, SlavesMaster {
   static async start(options: MasterOptions): Promise<Master> {
     refuseEarlyClock();
     if (!existsSync(storeFile(join(options.dataFolder, 'store')))) refuseFirstPatterns(options);
-    const folder = await DataFolder.openWhenLeft(options.dataFolder, options.reader?.pid);
+    const folder = await DataFolder.openWhenLeft(options);
     try {
       refuseFullDisk(options);
       const opened = await OpenStore.open(options);

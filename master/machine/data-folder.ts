@@ -1,11 +1,23 @@
 /**
  * The data folder: one master at a time. `master.lock` names the process that uses it, by process
  * id and start time. So a lock left by `kill -9` is recognised at once, even if another process now
- * has its id. A lock of another machine (or container) counts while it is touched.
+ * has its id. A lock of another machine (or container) counts while it is touched. It names its own
+ * file, too, so that a copy of the folder, which has a copy of the lock, is free.
  */
-import { readFileSync, renameSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
+import {
+  type BigIntStats,
+  closeSync,
+  fstatSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
 import { hostname } from 'node:os';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { addressText } from '../../shared/client.ts';
 import { ConfigError, codeOf, messageOf } from '../../shared/errors.ts';
 import { isDiskFull, refusalText } from './disk-room.ts';
@@ -36,6 +48,18 @@ type Owner = Process & {
   readonly host: string;
   /** The program that has started it, and without which it ends. */
   readonly program?: Process;
+  /** Device and inode of its lock; one of an earlier version lacks it. */
+  readonly file?: string;
+  /** Its folder of results. */
+  readonly out?: string;
+};
+
+/** Of the process that takes the folder. */
+type Taker = {
+  /** Process id of the program without which it ends. */
+  readonly program?: number | undefined;
+  /** Folder of results that it writes to. */
+  readonly outFolder?: string;
 };
 
 /** How long a start waits for a master whose program is gone. */
@@ -43,6 +67,8 @@ const leavingMs = 15_000;
 const lookEveryMs = 50;
 /** How long a process may take to write its lock. */
 const writingMs = 200;
+/** A lock that seems to be a copy and was not touched for this long is one. */
+const copyMs = 2.5 * touchEveryMs;
 
 export class DataFolder {
   readonly path: string;
@@ -77,24 +103,28 @@ export class DataFolder {
     this.#touch.unref();
   }
 
-  /** As `open`, when a master whose program is gone has left. `program`: process id of the one
-   *  without which this master ends. @throws ConfigError as `open` */
-  static async openWhenLeft(path: string, program: number | undefined): Promise<DataFolder> {
+  /** As `open`, when a master whose program is gone has left. @throws ConfigError as `open` */
+  static async openWhenLeft(master: {
+    readonly dataFolder: string;
+    readonly outFolder: string;
+    readonly reader?: { readonly pid: number } | undefined;
+  }): Promise<DataFolder> {
+    const { dataFolder: path, outFolder, reader } = master;
     const deadline = performance.now() + leavingMs;
     while (isLeaving(join(path, 'master.lock')) && performance.now() < deadline) {
       await new Promise((resolve) => setTimeout(resolve, lookEveryMs));
     }
-    return DataFolder.open(path, program);
+    return DataFolder.open(path, { program: reader?.pid, outFolder });
   }
 
   /** Makes the folder if it is missing and takes its lock. @throws ConfigError in use, or
    *  unwritable. */
-  static open(path: string, program?: number): DataFolder {
+  static open(path: string, taker: Taker = {}): DataFolder {
     const lock = join(path, 'master.lock');
     let own: string | undefined;
     try {
       makeFolder(path);
-      own = take(lock, program);
+      own = take(lock, taker);
       if (own === undefined) {
         const text = writtenText(lock);
         const owner = ownerIn(text);
@@ -104,8 +134,9 @@ export class DataFolder {
               'stop it, or choose another --data',
           );
         }
+        if (owner !== undefined) refuseSharedResults(path, owner, taker);
         dropStale(lock, text);
-        own = take(lock, program);
+        own = take(lock, taker);
         if (own === undefined) {
           throw new ConfigError(
             `the data folder ${path} is in use by another master; stop it, or choose another --data`,
@@ -155,12 +186,31 @@ export function masterOf(path: string): number | undefined {
 /** Takes a lock file for this process. Returns the process id of another one that has it.
  *  @throws the error of the system */
 export function takeLock(lock: string): number | undefined {
-  if (take(lock, undefined) !== undefined) return undefined;
+  if (take(lock, {}) !== undefined) return undefined;
   const text = writtenText(lock);
   const owner = ownerIn(text);
   if (owner !== undefined && isAlive(owner, lock)) return owner.pid;
   dropStale(lock, text);
-  return take(lock, undefined) !== undefined ? undefined : (readOwner(lock)?.pid ?? 0);
+  return take(lock, {}) !== undefined ? undefined : (readOwner(lock)?.pid ?? 0);
+}
+
+/** A copy of a folder in use knows the same crawls: its master would cut their result files, which
+ *  the other one writes. @throws ConfigError */
+function refuseSharedResults(path: string, owner: Owner, { outFolder }: Taker): void {
+  if (owner.out === undefined || outFolder === undefined || owner.host !== hostname()) return;
+  if (!isRunning(owner) || !isSameFolder(owner.out, outFolder)) return;
+  throw new ConfigError(
+    `the data folder ${path} is a copy of that of the master with process id ${owner.pid}, which ` +
+      `writes its results to ${outFolder}; choose another --out`,
+  );
+}
+
+function isSameFolder(one: string, other: string): boolean {
+  if (resolve(one) === resolve(other)) return true;
+  const [a, b] = [one, other].map((path) =>
+    statSync(path, { bigint: true, throwIfNoEntry: false }),
+  );
+  return a !== undefined && b !== undefined && fileName(a) === fileName(b);
 }
 
 /** Removes a lock that a crash has left, of which this is the text. Another process may have done
@@ -186,8 +236,12 @@ function dropStale(lock: string, text: string | undefined): void {
 function writtenText(lock: string): string | undefined {
   const text = textOf(lock);
   if (text !== '') return text;
-  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, writingMs);
+  sleep(writingMs);
   return textOf(lock);
+}
+
+function sleep(ms: number): void {
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
 }
 
 /** The master that holds it has lost its program, so that it is about to end. */
@@ -202,20 +256,32 @@ function processOf(pid: number): Process {
 }
 
 /** Returns what it has written; undefined: there is a lock. */
-function take(lock: string, program: number | undefined): string | undefined {
-  const owner: Owner = {
-    host: hostname(),
-    ...processOf(process.pid),
-    ...(program !== undefined && { program: processOf(program) }),
-  };
+function take(lock: string, { program, outFolder }: Taker): string | undefined {
+  let file: number;
   try {
-    const text = JSON.stringify(owner);
-    writeFileSync(lock, text, { flag: 'wx' });
-    return text;
+    file = openSync(lock, 'wx');
   } catch (error) {
     if (codeOf(error) === 'EEXIST') return undefined;
     throw error;
   }
+  try {
+    const owner: Owner = {
+      host: hostname(),
+      ...processOf(process.pid),
+      ...(program !== undefined && { program: processOf(program) }),
+      ...(outFolder !== undefined && { out: resolve(outFolder) }),
+      file: fileName(fstatSync(file, { bigint: true })),
+    };
+    const text = JSON.stringify(owner);
+    writeFileSync(file, text);
+    return text;
+  } finally {
+    closeSync(file);
+  }
+}
+
+function fileName({ dev, ino }: BigIntStats): string {
+  return `${dev}:${ino}`;
 }
 
 function textOf(path: string): string | undefined {
@@ -240,7 +306,18 @@ function ownerIn(text: string | undefined): Owner | undefined {
 
 function isAlive(owner: Owner, lock: string): boolean {
   if (owner.host !== hostname()) return Date.now() - statSync(lock).mtimeMs < staleMs;
-  return isRunning(owner);
+  return isRunning(owner) && !isCopy(owner, lock);
+}
+
+/** The lock of another folder, copied with its files. Other programs may put a lock back under its
+ *  name, and some file systems number files anew: then its master goes on touching it. */
+function isCopy({ file }: Owner, lock: string): boolean {
+  const look = () => statSync(lock, { bigint: true, throwIfNoEntry: false });
+  const first = look();
+  if (file === undefined || first === undefined || fileName(first) === file) return false;
+  const age = Date.now() - Number(first.mtimeMs);
+  if (age < copyMs) sleep(copyMs - Math.max(0, age));
+  return look()?.mtimeNs === first.mtimeNs;
 }
 
 function isRunning({ pid, started }: Process): boolean {

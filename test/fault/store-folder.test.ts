@@ -22,8 +22,11 @@ import { checkStore, refuseDamagedStore } from '../../master/repair/check.ts';
 import { OpenStore } from '../../master/repair/open-store.ts';
 import { isMarkedWhole, markWhole } from '../../master/repair/whole-mark.ts';
 import { openLmdbStore, storeFile } from '../../master/store/lmdb.ts';
+import { generateSite } from '../../selftest/site.ts';
 import { Cluster } from '../support/cluster.ts';
+import { assertExact } from '../support/exact.ts';
 import { assertStops } from '../support/held.ts';
+import { siteFor } from '../support/parts.ts';
 import { SmallDisk } from '../support/small-disk.ts';
 
 const timeout = 60_000;
@@ -210,6 +213,46 @@ test('a copy in the place of a store ends its master: nothing more is acknowledg
   rmSync(cluster.data, { recursive: true });
   renameSync(moved, cluster.data);
   await assertStops(await cluster.master([]));
+});
+
+test('a copy of a data folder in use is free, but not the results of that master', {
+  timeout,
+}, async (t) => {
+  const site = await siteFor(t, generateSite(611, 60), { delayMs: 15 });
+  const [cluster, other] = [new Cluster(t), new Cluster(t)];
+  const master = await cluster.master([site.url, '--per-host', '12']);
+  await cluster.ask('backup', 'early');
+  const slave = cluster.slave();
+  await site.requested(20);
+  // As by `cp -r`, of a store that is whole: one that a master writes to need not be.
+  cpSync(join(cluster.data, 'backups/early/data'), other.data, { recursive: true });
+  cpSync(join(cluster.data, 'master.lock'), join(other.data, 'master.lock'));
+  const flags = ['--listen', '127.0.0.1:0', '--data', other.data];
+  const refused = cluster.run(['master.js', ...flags, '--out', cluster.out]);
+  assert.deepEqual(await refused.exited, { code: 2, signal: null });
+  const pid = master.pid;
+  assert.match(
+    refused.stderr,
+    new RegExp(`is a copy of that of the master with process id ${pid}, .*; choose another --out`),
+  );
+  await assertStops(await other.master([]));
+  await master.said(/crawl default is done/);
+  await assertStops(slave, master);
+  assertExact(cluster, site.truth());
+});
+
+test('the lock of a master counts, also when another program has put it back', {
+  timeout,
+}, async (t) => {
+  const cluster = new Cluster(t);
+  const master = await cluster.master([]);
+  const lock = join(cluster.data, 'master.lock');
+  cpSync(lock, `${lock}.copy`);
+  renameSync(`${lock}.copy`, lock);
+  const second = cluster.run(['master.js', '--listen', '127.0.0.1:0', '--data', cluster.data]);
+  assert.deepEqual(await second.exited, { code: 2, signal: null });
+  assert.match(second.stderr, /is in use by the master with process id/);
+  await assertStops(master);
 });
 
 test('a file that has taken the place of a store is not marked as whole', async (t) => {
