@@ -66,10 +66,17 @@ export type Replies = {
   };
   /** `state`: the state of the crawl now. */
   'crawl.pause': { state: CrawlState };
-  /** `begun`: files that were started anew, with the sizes of the old ones. */
+  /** `begun`: files that were started anew, with the sizes of the old ones. `records`: it is a
+   *  database that goes on behind a gap. */
   'crawl.resume': {
     state: CrawlState;
-    begun?: { file: string; bytes: number; lines?: number; movedTo?: string }[];
+    begun?: {
+      file: string;
+      bytes: number;
+      lines?: number;
+      movedTo?: string;
+      records?: { written: number; found: number };
+    }[];
   };
   'crawl.cancel': Record<never, never>;
   /** `state`, `waiting`: of the crawl now. `reopened`: it had ended, and goes on. `narrower`: URLs

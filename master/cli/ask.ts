@@ -29,6 +29,7 @@ import { askSinks } from './asks/sinks.ts';
 import { askDrain, askSlaves } from './asks/slaves.ts';
 import { askStatus } from './asks/status.ts';
 import { askWhy } from './asks/why.ts';
+import { gapText } from './record-gap.ts';
 import { recrawl } from './recrawl.ts';
 import { type Gathered, gather } from './seed-gathering.ts';
 import { countOf, partlyAdded, readSeeds, seedParts } from './seeds.ts';
@@ -202,7 +203,11 @@ async function resume(
   // An older master would refuse the field.
   const answer = await master.request('crawl.resume', { crawl, ...(newFiles && { newFiles }) });
   const lines = [stateText(crawl, answer)];
-  for (const { file, bytes, lines: count, movedTo } of answer.begun ?? []) {
+  for (const { file, bytes, lines: count, movedTo, records } of answer.begun ?? []) {
+    if (records !== undefined) {
+      lines.push(`${file} ${gapText(records)}`);
+      continue;
+    }
     const had = count === undefined ? '' : `${amount(count, 'line')}, `;
     const aside = movedTo === undefined ? '' : `, and was moved to ${movedTo}`;
     lines.push(`started a new ${file}: the old one had ${had}${amount(bytes, 'byte')}${aside}`);

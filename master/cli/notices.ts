@@ -25,6 +25,7 @@ import { fileNames } from '../sinks/files.ts';
 import type { ResultListener } from '../sinks/result-events.ts';
 import type { ClosedTarget, Resumed } from '../sinks/sink.ts';
 import { otherFlags } from './crawl-options.ts';
+import { gapText } from './record-gap.ts';
 import { followWarnings, ruleLines, ruleWarnings } from './rule-lines.ts';
 import type { ServeOptions } from './serve-options.ts';
 import { changeText, sortedFlags } from './set-options.ts';
@@ -188,7 +189,11 @@ export class Notices implements FrontierListener, ResultListener<CrawlView> {
   crawlReleased({ name }: CrawlView, how?: Resumed): void {
     if (how === undefined) return;
     const { begun, cutBytes } = how;
-    for (const { file, bytes, lines, movedTo } of begun) {
+    for (const { file, bytes, lines, movedTo, records } of begun) {
+      if (records !== undefined) {
+        this.#log.warn({ crawl: name }, `crawl ${name}: ${file} ${gapText(records)}`);
+        continue;
+      }
       const had =
         lines === undefined
           ? amount(bytes, 'byte')

@@ -39,6 +39,9 @@ export type BegunFile = {
   readonly lines: number | undefined;
   /** New path of the file that was there. */
   readonly movedTo: string | undefined;
+  /** Of a database, which goes on behind a gap: numbers of the last record that was written, and of
+   *  the last one that it has, 0 for none. */
+  readonly records?: { readonly written: number; readonly found: number };
 };
 
 /** The outcome of a resume. */

@@ -12,11 +12,13 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
+import { setTimeout } from 'node:timers/promises';
 import { Backups } from '../../master/repair/backup.ts';
 import type { NativeStore } from '../../master/store/lmdb.ts';
 import { generateSite } from '../../selftest/site.ts';
 import { parseAddress } from '../../shared/client.ts';
 import { StoreError } from '../../shared/errors.ts';
+import type { Replies } from '../../shared/replies.ts';
 import { Cluster } from '../support/cluster.ts';
 import { assertExact } from '../support/exact.ts';
 import { execSlave, jobLines, runJob } from '../support/exec.ts';
@@ -72,6 +74,34 @@ test('a backup has the records of jobs, and a master that begins with it goes on
     [1, 2],
   );
   assert.doesNotMatch(master.output, /moved away/);
+});
+
+test('a master that begins with a backup says which records its database goes on without', {
+  timeout,
+}, async (t) => {
+  const site = await siteFor(t, generateSite(612, 60), { delayMs: 15 });
+  const cluster = new Cluster(t);
+  const args = [site.url, '--output', 'sqlite:p.db'];
+  await cluster.master(args);
+  cluster.slave();
+  await site.requested(20);
+  await cluster.ask('pause', 'default');
+  const waiting = async () => {
+    const answer = await cluster.ask('sinks', 'default', '--json');
+    const { sinks } = JSON.parse(answer) as Replies['crawl.sinks'];
+    return sinks.some(({ records }) => records > 0);
+  };
+  while ((await cluster.status()).leased > 0 || (await waiting())) await setTimeout(50);
+  await cluster.ask('backup', 'half');
+  const second = copyOf(t, cluster, 'half');
+  const master = await second.master([...args, '--exit-when-done']);
+  await assert.rejects(second.ask('resume', 'default'), /p\.db is gone, and rows were written/);
+  assert.match(
+    await second.ask('resume', 'default', '--new-files'),
+    /^sqlite \(p\.db\) goes on after record [\d,]+: the database has none of those before$/m,
+  );
+  await assertLeaves(master, second.slave());
+  assertExact(second, site.truth());
 });
 
 test('a report of before does not end another task of a master that begins with a backup', {

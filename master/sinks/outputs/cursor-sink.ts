@@ -96,14 +96,17 @@ export function cursorKind<S extends CursorSession>(
       const session = await target.connect(crawl.name, true, patience);
       try {
         const cursor = cursorName(crawl, output);
-        if ((await session.cursor(cursor)) === before.seq) return { mark: after, begun };
-        await session.setCursor(cursor, before.seq);
+        const { seq: written } = before;
+        const found = (await session.cursor(cursor)) ?? 0;
+        if (found === written) return { mark: after, begun };
+        await session.setCursor(cursor, written);
+        const file = `${output.name} (${output.target})`;
+        const records = { written, found };
+        begun.push({ file, bytes: 0, lines: undefined, movedTo: undefined, records });
+        return { mark: after, begun };
       } finally {
         await session.close();
       }
-      const file = `${output.name} (${output.target})`;
-      begun.push({ file, bytes: 0, lines: undefined, movedTo: undefined });
-      return { mark: after, begun };
     },
     isTaken: () => Promise.resolve(false),
     rename: () => Promise.resolve(),

@@ -41,11 +41,12 @@ export async function resume(
   const { begun } = await frontier.resume(name, newFiles);
   const { state } = frontier.crawls.named(name).status();
   if (begun.length === 0) return { state };
-  const told = begun.map(({ file, bytes, lines, movedTo }) => ({
+  const told = begun.map(({ file, bytes, lines, movedTo, records }) => ({
     file,
     bytes,
     ...(lines !== undefined && { lines }),
     ...(movedTo !== undefined && { movedTo: basename(movedTo) }),
+    ...(records && { records }),
   }));
   return { state, begun: told };
 }
