@@ -7,11 +7,10 @@ import { join } from 'node:path';
 import { setImmediate as turn } from 'node:timers/promises';
 import { codeOf } from '../../shared/errors.ts';
 import type { FileKey } from '../sinks/files.ts';
+import { type LineOutcome, outcomeOf } from '../sinks/line-outcome.ts';
 import { partNamesOf } from './line-search.ts';
-import { parsedLine, type ResultLine } from './url-lines.ts';
+import { parsedLine } from './url-lines.ts';
 
-/** How a line ends a URL: a column of the ledger; `givenUp`: it may have been tried again since. */
-type LineOutcome = 'pages' | 'redirects' | 'others' | 'failed' | 'excluded' | 'givenUp';
 /** Lines by kind of task and outcome, and skipped links by reason. */
 export class LineCounts {
   readonly #ended = new Map<string, number>();
@@ -110,18 +109,6 @@ export async function eachLine(
   }
   if (rest.length > 0) onLine(rest.toString('utf8'));
   return at;
-}
-
-function outcomeOf(line: ResultLine): LineOutcome {
-  const { images, excluded, error, finalUrl, redirectedTo, sitemap } = line;
-  if (images !== undefined) return 'pages';
-  if (excluded !== undefined) return 'excluded';
-  // Only a report has a final URL: without, every attempt has failed.
-  if (error !== undefined && finalUrl === undefined) {
-    return sitemap === undefined ? 'givenUp' : 'failed';
-  }
-  if (error !== undefined && sitemap === undefined) return 'failed';
-  return redirectedTo === undefined ? 'others' : 'redirects';
 }
 
 function bump(counts: Map<string, number>, name: string): void {

@@ -18,11 +18,10 @@ import { imageName } from '../frontier/filter/seen-names.ts';
 import { kinds, namesIn, taskName } from '../frontier/kinds/kinds.ts';
 import { DataFolder } from '../machine/data-folder.ts';
 import { freeBytesOf, megabytes, refusalText } from '../machine/disk-room.ts';
-import { filesName, type Lengths } from '../sinks/files.ts';
+import { filesName, type Lengths, noLengths } from '../sinks/files.ts';
 import { openLmdbStore, storeFile } from '../store/lmdb.ts';
 import {
   type CrawlRecord,
-  commitOf,
   crawlKey,
   cursorKey,
   decodeCrawl,
@@ -46,6 +45,7 @@ import { otherFormat } from '../store/upgrade.ts';
 import { checkStore } from './check.ts';
 import { KeptImages } from './kept-images.ts';
 import { missingResults, refuseMissing } from './missing-results.ts';
+import { NextNumbers } from './next-numbers.ts';
 import { forgetReplacement, replacementIn, replaceStore } from './replacement.ts';
 import { Salvage, type Salvaged, type TakeRow } from './salvage.ts';
 import { SavedRows } from './saved-rows.ts';
@@ -55,6 +55,7 @@ import {
   lengthsOfFiles,
   missingParts,
   type RecordedFile,
+  type RecordedLengths,
   readUnwritten,
   readWritten,
   recordedLengths,
@@ -62,6 +63,7 @@ import {
   resultsOf,
   type Written,
 } from './written.ts';
+import { countedAnew } from './written-counts.ts';
 
 /** Left over for others. */
 const spareBytes = 64e6;
@@ -141,9 +143,6 @@ async function rebuild(
   return lines;
 }
 
-/** The first numbers of a crawl that no row has. */
-type Next = { seq: number; commit: number; source: number };
-
 /** `rows`: what waits to be committed to it. */
 type Target = { readonly store: Store; readonly rows: WaitingRows };
 type Rebuild = { readonly outFolder: string; readonly withoutResults: boolean };
@@ -159,7 +158,7 @@ class Rebuilding {
   readonly #crawls = new Map<number, CrawlRecord>();
   readonly #waiting = new Map<number, number>();
   readonly #buried = new Map<number, number>();
-  readonly #next = new Map<number, Next>();
+  readonly #next = new NextNumbers();
   readonly #fingerprinter = new Fingerprinter();
   readonly #seen = new SeenRebuild();
   /** Keys of the hosts' places; with a new one tasks move. */
@@ -182,7 +181,7 @@ class Rebuilding {
 
   async run(): Promise<string[]> {
     const lengths = this.#meta();
-    this.#table('crawls', (_key, value) => {
+    const { isMixed } = this.#table('crawls', (_key, value) => {
       // A copy: the secret would go on pointing into the page.
       const record = decodeCrawl(Buffer.from(value));
       // Of a removed crawl nothing is wanted but its number.
@@ -201,15 +200,15 @@ class Rebuilding {
       if (seeded.has(id) || state === 'cancelled' || this.#format === 1) continue;
       this.#notes.push(`crawl ${name}: its seeds' hosts are lost; add a seed of each again`);
     }
-    this.#tasks();
+    const areTasksWhole = this.#tasks();
     this.#table('results', (key, value) => {
       if (!this.#crawls.has(key.readUInt32BE(0))) return undefined;
-      this.#nextOf(key.readUInt32BE(0)).commit = commitOf(key) + 1;
+      this.#next.result(key, Buffer.from(value), this.#format);
       return { key, value };
     });
     this.#table('sources', (key, value) => {
       if (!this.#crawls.has(key.readUInt32BE(0))) return undefined;
-      this.#nextOf(key.readUInt32BE(0)).source = lastOfSource(Buffer.from(key)) + 1;
+      this.#next.of(key.readUInt32BE(0)).source = lastOfSource(Buffer.from(key)) + 1;
       return { key, value };
     });
     this.#table('buried', (key, value) => {
@@ -231,7 +230,10 @@ class Rebuilding {
     this.#seenKeys();
     this.#lengths(lengths);
     await this.#rows.commitTo(this.#store);
-    for (const record of this.#crawls.values()) await this.#crawl(record);
+    for (const record of this.#crawls.values()) {
+      const counted = isMixed ? this.#countedAnew(record, lengths.get(record.id)) : record;
+      await this.#crawl(counted, isMixed && areTasksWhole);
+    }
     const last = Math.max(this.#lastCrawl, ...this.#crawls.keys());
     if (this.#format >= 3) this.#put('meta', lastCrawlKey, encodeLastCrawl(last));
     await this.#rows.commitTo(this.#store);
@@ -241,12 +243,13 @@ class Rebuilding {
     return [...this.#report.lines, ...this.#notes];
   }
 
-  /** Format, secret, and the rest; gives the crawls whose files' lengths are known. */
-  #meta(): Set<number> {
-    const known = new Set<number>();
+  /** Format, secret, and the rest; gives the lengths of crawls' files that are known. */
+  #meta(): Map<number, RecordedLengths> {
+    const known = new Map<number, RecordedLengths>();
     const { rows, of, damage } = this.#salvage.table('meta', (key, value) => {
       const said = recordedLengths(key, Buffer.from(value));
-      if (said !== undefined) known.add(said.crawl);
+      if (said !== undefined) known.set(said.crawl, said);
+      this.#next.cursor(key, Buffer.from(value));
       const part = recordedPart(key, Buffer.from(value));
       if (part !== undefined) this.#parts.push(part);
       if (key.equals(secretKey)) this.#secret = Buffer.from(value);
@@ -265,21 +268,24 @@ class Rebuilding {
     return known;
   }
 
-  /** Tasks of crawls that are there; under a new secret they get new places. */
-  #tasks(): void {
+  /** Tasks of crawls that are there; under a new secret they get new places. Returns whether all
+   *  were read. */
+  #tasks(): boolean {
+    let isWhole = true;
     for (const table of taskTables) {
       const keep = (key: Buffer, value: Buffer) => {
         const parts = parseTaskKey((table === 'tasks' ? key : taskKeyOf(key)) ?? empty);
         const crawl = parts && this.#crawls.get(parts.crawl);
         if (parts === undefined || crawl === undefined) return undefined;
         add(this.#waiting, crawl.id);
-        const next = this.#nextOf(crawl.id);
+        const next = this.#next.of(crawl.id);
         next.seq = Math.max(next.seq, parts.seq + 1);
         const host = this.#isNewSecret ? this.#hashOf(decodeTask(value).url) : parts.host;
         return { key: taskKey(crawl.id, host, parts.rank, parts.seq), value };
       };
-      this.#table(table, keep, 'tasks');
+      if (this.#table(table, keep, 'tasks').damage.length > 0) isWhole = false;
     }
+    return isWhole;
   }
 
   /** What is on record of images that are kept, or wait. */
@@ -383,7 +389,7 @@ class Rebuilding {
   }
 
   /** A crawl whose files' lengths are lost goes on behind their last whole line. */
-  #lengths(known: ReadonlySet<number>): void {
+  #lengths(known: ReadonlyMap<number, RecordedLengths>): void {
     for (const crawl of this.#crawls.values()) {
       const { id, name } = crawl;
       if (known.has(id) || this.#isMetaWhole) continue; // or nothing was written yet
@@ -400,16 +406,30 @@ class Rebuilding {
     return [cursorKey(crawl, filesName), encodeCursor({ commit: 0, mark: lengths })];
   }
 
-  async #crawl(record: CrawlRecord): Promise<void> {
+  /** Its record is of the commit before that of its other rows, or of the one after it. */
+  #countedAnew(record: CrawlRecord, said: RecordedLengths | undefined): CrawlRecord {
+    const { id, name } = record;
+    const folder = resultsOf(this.#outFolder, record);
+    const files = this.#parts.flatMap((part) => (part.crawl === id ? part.files : []));
+    if (record.state === 'cancelled' || missingParts(folder, files).length > 0) {
+      this.#notes.push(`crawl ${name}: its counts are those of another commit`);
+      return record;
+    }
+    this.#notes.push(`crawl ${name}: its counts are made of its lines`);
+    const lengths = said?.lengths ?? (this.#isMetaWhole ? noLengths : undefined);
+    const of = { folder, lengths, commit: said?.commit ?? 0, format: this.#format };
+    return countedAnew(record, this.#salvage, { ...of, waits: this.#waiting.has(id) });
+  }
+
+  async #crawl(record: CrawlRecord, isNoneLost: boolean): Promise<void> {
     const { id, name, counters } = record;
     const waiting = this.#waiting.get(id) ?? 0;
-    const lost = counters.waiting - waiting;
+    const lost = isNoneLost ? 0 : counters.waiting - waiting;
     if (lost > 0)
       this.#notes.push(
         `crawl ${name}: ${amount(lost, 'URL')} that waited ${lost === 1 ? 'is' : 'are'} lost`,
       );
     const { count, words } = this.#seen.of(record);
-    const next = this.#nextOf(id);
     const whole: CrawlRecord = {
       ...record,
       // Rows that are lost are in it.
@@ -422,9 +442,7 @@ class Rebuilding {
         ...(lost > 0 && { lost: lost + (counters.lost ?? 0) }),
       },
       seenSum: [...words],
-      nextSeq: Math.max(record.nextSeq, next.seq),
-      nextCommit: Math.max(record.nextCommit, next.commit),
-      nextSource: Math.max(record.nextSource ?? 1, next.source),
+      ...this.#next.after(record),
     };
     this.#put('crawls', crawlKey(id), encodeCrawl(whole));
     for (const { table, key, value } of this.#seen.rows(whole, this.#format)) {
@@ -449,15 +467,6 @@ class Rebuilding {
     const salvaged = this.#salvage.table(table, take);
     this.#report.add(target, table === 'crawls' ? this.#crawls.size : kept, salvaged.of);
     return salvaged;
-  }
-
-  #nextOf(crawl: number): Next {
-    let next = this.#next.get(crawl);
-    if (next === undefined) {
-      next = { seq: 1, commit: 1, source: 1 };
-      this.#next.set(crawl, next);
-    }
-    return next;
   }
 
   #put(table: Table, key: Uint8Array, value: Uint8Array): void {

@@ -15,6 +15,8 @@ export type Salvaged = {
   /** Original number of rows; undefined if unknown. */
   readonly of: number | undefined;
   readonly damage: readonly string[];
+  /** They are of another moment than those of the other tables. */
+  readonly isMixed: boolean;
 };
 
 /** Tables whose rows may be from another moment than the rest. */
@@ -73,9 +75,9 @@ export class Salvage {
     const other = this.#metas.length - 1 - this.#best;
     // From the earlier set: a finished task, or a written line, would come back.
     const isOther = found.rows === 0 && found.damage.length > 0 && mixable.has(table);
-    if (!isOther) return this.#read(this.#best, table, take);
+    if (!isOther) return { ...this.#read(this.#best, table, take), isMixed: false };
     const { rows, of } = this.#read(other, table, take);
-    return { rows, of: found.of ?? of, damage: found.damage };
+    return { rows, of: found.of ?? of, damage: found.damage, isMixed: rows > 0 };
   }
 
   close(): void {
@@ -106,7 +108,7 @@ export class Salvage {
     return Math.floor(this.#file.bytes / pageBytes);
   }
 
-  #read(index: number, table: Table, take: TakeRow): Salvaged {
+  #read(index: number, table: Table, take: TakeRow): Omit<Salvaged, 'isMixed'> {
     const meta = this.#metas[index];
     const tree = this.#roots[index]?.get(table);
     if (meta !== undefined && tree === undefined && added.has(table)) {

@@ -35,10 +35,19 @@ const visitorOf: { readonly [K in RecordKind]?: 'onPicture' } = { image: 'onPict
 /** A name in the folder of a crawl, and how many bytes of that file count. */
 export type RecordedFile = { readonly name: string; readonly length: number };
 
-/** What the file sink of a crawl has written: earlier parts, too, as far as they are there. */
-export function readWritten(folder: string, { onLine, onImage, onPicture }: Written): void {
+/** What the file sink of a crawl has written: earlier parts, too, as far as they are there.
+ *  `lengths`: how much of its files counts; undefined: all of it. */
+export function readWritten(
+  folder: string,
+  { onLine, onImage, onPicture }: Written,
+  lengths?: Lengths,
+): void {
   const all = (file: FileKey, visit: (text: string) => void) => {
-    for (const path of filesIn(folder, fileNames[file])) eachLine(path, visit);
+    const open = join(folder, fileNames[file]);
+    for (const path of filesIn(folder, fileNames[file])) {
+      const bytesMax = path === open && lengths !== undefined ? (lengths[file] ?? 0) : undefined;
+      eachLine(path, visit, bytesMax);
+    }
   };
   if (onLine !== undefined) all('pages', parsed(onLine));
   if (onImage !== undefined) all('images', onImage);
@@ -80,16 +89,23 @@ export function readUnwritten(row: Buffer, format: number, visit: Written): void
   }
 }
 
+/** How much of a crawl's files counts. `commit`: they have the results up to this one. */
+export type RecordedLengths = {
+  readonly crawl: number;
+  readonly lengths: Lengths;
+  readonly commit: number;
+};
+
 /** What a row of `meta` says of the files of a crawl, in any format; undefined: it is another row. */
-export function recordedLengths(
-  key: Buffer,
-  value: Buffer,
-): { readonly crawl: number; readonly lengths: Lengths } | undefined {
+export function recordedLengths(key: Buffer, value: Buffer): RecordedLengths | undefined {
   const [, crawl] = /^sink\/(\d+)$/.exec(key.toString('latin1')) ?? [];
-  if (crawl !== undefined) return { crawl: Number(crawl), lengths: decodeValue(value) as Lengths };
+  if (crawl !== undefined) {
+    return { crawl: Number(crawl), lengths: decodeValue(value) as Lengths, commit: 0 };
+  }
   const cursor = parseCursorKey(key);
   if (cursor?.sink !== filesName) return undefined;
-  return { crawl: cursor.crawl, lengths: (decodeCursor(value).mark ?? noLengths) as Lengths };
+  const { mark, commit } = decodeCursor(value);
+  return { crawl: cursor.crawl, lengths: (mark ?? noLengths) as Lengths, commit };
 }
 
 /** What a row of `meta` says of files that a rotation has closed; undefined: it is another row. */
@@ -153,7 +169,11 @@ function linesIn(text: Buffer): string[] {
 }
 
 /** Gives the bytes of the whole lines. */
-function eachLine(path: string, visit: (line: string) => void): number {
+function eachLine(
+  path: string,
+  visit: (line: string) => void,
+  bytesMax = Number.POSITIVE_INFINITY,
+): number {
   if (!existsSync(path)) return 0;
   const file = openSync(path, 'r');
   try {
@@ -161,7 +181,8 @@ function eachLine(path: string, visit: (line: string) => void): number {
     let rest = Buffer.alloc(0);
     let bytes = 0;
     while (true) {
-      const count = readSync(file, chunk, 0, chunkBytes, null);
+      const left = Math.min(chunkBytes, bytesMax - bytes - rest.length);
+      const count = left <= 0 ? 0 : readSync(file, chunk, 0, left, null);
       if (count === 0) return bytes;
       const text = Buffer.concat([rest, chunk.subarray(0, count)]);
       const end = text.lastIndexOf(10) + 1;
