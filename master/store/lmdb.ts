@@ -18,7 +18,7 @@ import { stat, utimes } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import type { Database, RootDatabase, RootDatabaseOptionsWithPath, Transaction } from 'lmdb';
-import { ConfigError, messageOf, StoreError } from '../../shared/errors.ts';
+import { ConfigError, codeOf, messageOf, StoreError } from '../../shared/errors.ts';
 import { freeBytesOf, refusalText } from '../machine/disk-room.ts';
 import { makeFolder } from '../machine/make-folder.ts';
 import { ownTurn } from '../machine/own-turn.ts';
@@ -319,7 +319,14 @@ class LmdbStore implements NativeStore {
 
   /** LMDB goes on in a file that has lost its name: the next start would know nothing of it. */
   async assertInPlace(): Promise<void> {
-    const { dev, ino } = await stat(this.#path, { bigint: true });
+    const { dev, ino } = await stat(this.#path, { bigint: true }).catch((error: unknown) => {
+      if (codeOf(error) !== 'ENOENT') throw error;
+      throw new ConfigError(
+        `the store ${this.#path} was moved or removed while the master used it; all that was ` +
+          'acknowledged is in it: put it back, and start again',
+        error,
+      );
+    });
     if (dev === this.#file.dev && ino === this.#file.ino) return;
     throw new ConfigError(
       `another file has taken the place of the store ${this.#path} while the master used it; all ` +
