@@ -23,7 +23,7 @@ import { isDiskFull } from '../machine/disk-room.ts';
 import { makeFolder } from '../machine/make-folder.ts';
 import { Rounds } from '../machine/rounds.ts';
 import { type ArchiveMark, archiveChange } from '../store/archive-rows.ts';
-import type { GroupCommit, Room } from '../store/group-commit.ts';
+import type { FolderRoom, GroupCommit } from '../store/group-commit.ts';
 import type { Indexed } from './cdxj.ts';
 import { type About, type Digests, type Member, RecordMaker } from './records.ts';
 import type { Upload } from './uploads.ts';
@@ -51,7 +51,7 @@ export type CrawlArchiveOptions = {
   readonly commits: Pick<GroupCommit, 'written'>;
   /** `<out>`. */
   readonly folder: string;
-  readonly room: Room & { refused(folder: string): void };
+  readonly room: FolderRoom;
   readonly digests: Digests;
   readonly events: ArchiveEvents;
 };

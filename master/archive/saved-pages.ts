@@ -18,13 +18,13 @@ import { syncFolder } from '../../shared/sync-folder.ts';
 import { isDiskFull } from '../machine/disk-room.ts';
 import { makeFolder } from '../machine/make-folder.ts';
 import { replaceFile } from '../sinks/result-folder.ts';
-import type { Room } from '../store/group-commit.ts';
+import type { FolderRoom } from '../store/group-commit.ts';
 import type { Exchange, Upload } from './uploads.ts';
 
 type SavedPagesOptions = {
   /** `<out>`. */
   readonly folder: string;
-  readonly room: Room & { refused(folder: string): void };
+  readonly room: FolderRoom;
 };
 type SavingCrawl = {
   readonly id: number;

@@ -2,11 +2,13 @@
  * One WARC file that is written, with its index beside it. It only grows, and is cut back to what
  * is on record.
  */
+
 import { constants, type Stats } from 'node:fs';
 import { type FileHandle, open, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { codeOf } from '../../shared/errors.ts';
 import { syncFolder } from '../../shared/sync-folder.ts';
+import { isSameFile } from '../machine/same-file.ts';
 import { WarcIndex } from './warc-index.ts';
 
 /** `000001.warc.gz`. */
@@ -85,7 +87,7 @@ export class WarcFile {
   async isAt(path: string): Promise<boolean> {
     this.#own ??= this.#handle.stat();
     const [found, own] = [await stat(path).catch(() => undefined), await this.#own];
-    return found?.ino === own.ino && found.dev === own.dev && found.size === this.length;
+    return isSameFile(found, own) && found?.size === this.length;
   }
 
   async close(): Promise<void> {

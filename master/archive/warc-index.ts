@@ -3,9 +3,11 @@
  * sorted. All that it says is in the WARC file. So it is no loss if it cannot be written, or if
  * somebody takes it away or changes it: it is made again of the records.
  */
+
 import { constants } from 'node:fs';
 import { type FileHandle, lstat, open, readFile, rm } from 'node:fs/promises';
 import { basename } from 'node:path';
+import { isSameFile } from '../machine/same-file.ts';
 import { replaceFile } from '../sinks/result-folder.ts';
 import { cdxjLine, type Indexed, revisitMime, sortedLines } from './cdxj.ts';
 import { answerOf } from './records.ts';
@@ -87,7 +89,7 @@ export class WarcIndex {
     const found = await lstat(indexName(warc)).catch(() => undefined);
     if (this.#handle === undefined) return found === undefined;
     const own = await this.#handle.stat();
-    return found?.ino === own.ino && found.dev === own.dev && found.size === this.#bytes;
+    return isSameFile(found, own) && found?.size === this.#bytes;
   }
 
   async #append(warc: string, text: string): Promise<void> {

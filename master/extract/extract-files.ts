@@ -8,6 +8,7 @@
  * What stands behind the lengths on record does not count: the next run cuts it, so that a kill at
  * any moment leaves each row once.
  */
+
 import { randomBytes } from 'node:crypto';
 import { rmSync } from 'node:fs';
 import { type FileHandle, open, readdir, readFile, stat } from 'node:fs/promises';
@@ -18,6 +19,7 @@ import type { NamedOutput } from '../../shared/outputs.ts';
 import { takeLock } from '../machine/data-folder.ts';
 import { isDiskFull } from '../machine/disk-room.ts';
 import { makeFolder } from '../machine/make-folder.ts';
+import { isSameFile } from '../machine/same-file.ts';
 import { replaceFile } from '../sinks/result-folder.ts';
 import type { Place } from './archived-answers.ts';
 
@@ -197,7 +199,7 @@ export class ExtractFiles {
     const handle = this.#handles[name];
     const length = this.#lengths[name];
     const [found, own] = [await stat(path).catch(() => undefined), await handle.stat()];
-    if (found?.ino !== own.ino || own.size !== length) {
+    if (!isSameFile(found, own) || own.size !== length) {
       throw new ConfigError(
         `${path} was moved, removed or changed meanwhile; put it back and run the same command ` +
           'again, or choose another --as',

@@ -10,7 +10,7 @@ import { messageOf } from '../../shared/errors.ts';
 import type { ImageType } from '../../shared/images.ts';
 import { isDiskFull } from '../machine/disk-room.ts';
 import { Rounds } from '../machine/rounds.ts';
-import type { Room } from '../store/group-commit.ts';
+import type { FolderRoom } from '../store/group-commit.ts';
 import type { KeptImage, Place } from '../store/image-rows.ts';
 
 export type KeptContent = {
@@ -25,7 +25,6 @@ export type KeptContent = {
 /** `fault`: why it could not be written; undefined: it is on the disk, `place` in which shard. */
 export type Kept = (fault?: string, place?: Place) => void;
 type Job = { readonly content: KeptContent; readonly then: Kept };
-export type QueueRoom = Room & { refused(folder: string): void };
 export type Removed = { readonly deleted: number; readonly kept: number };
 
 /** How images lie in the folder of a crawl: as files, or in shards. It is never called twice at
@@ -56,12 +55,12 @@ const freshMax = 8_192;
 
 export class ImageQueue {
   readonly #keeper: ImageKeeper;
-  readonly #room: QueueRoom;
+  readonly #room: FolderRoom;
   readonly #rounds: Rounds<Job>;
   /** Written since the start of the master, the last of them. */
   readonly #fresh = new Map<string, Place | undefined>();
 
-  constructor(keeper: ImageKeeper, room: QueueRoom) {
+  constructor(keeper: ImageKeeper, room: FolderRoom) {
     this.#keeper = keeper;
     this.#room = room;
     this.#rounds = new Rounds(() => this.#writeSome());

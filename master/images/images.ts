@@ -2,15 +2,17 @@
  * The images of all crawls that download some: their folders, and what is known of each by its
  * content. The frontier calls it. Source: docs/download.md.
  */
+
 import { join } from 'node:path';
 import type { CrawlSpec } from '../../shared/crawl.ts';
 import { shardBytesDefault } from '../../shared/images.ts';
 import { ownTurn } from '../machine/own-turn.ts';
+import type { FolderRoom } from '../store/group-commit.ts';
 import { contentKey, decodeContent, type KeptImage } from '../store/image-rows.ts';
 import { crawlKey } from '../store/records.ts';
 import { batches, type Store } from '../store/store.ts';
 import { ImageFolder } from './image-folder.ts';
-import { ImageQueue, type Kept, type KeptContent, type QueueRoom } from './image-queue.ts';
+import { ImageQueue, type Kept, type KeptContent } from './image-queue.ts';
 import { TarShards } from './tar-shards.ts';
 
 type ImageCrawl = {
@@ -28,7 +30,7 @@ type ImagesOptions = {
   readonly store: Store;
   /** `<out>`. */
   readonly folder: string;
-  readonly room: QueueRoom;
+  readonly room: FolderRoom;
   /** A fault of ours: the master ends. */
   readonly onError: (error: unknown) => void;
 };

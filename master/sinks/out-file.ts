@@ -9,10 +9,12 @@
  *
  * It is opened for appending, so that a file that another program cuts gets no hole.
  */
+
 import { constants } from 'node:fs';
 import { type FileHandle, open, stat } from 'node:fs/promises';
 import { crc32 } from 'node:zlib';
 import { ConfigError, codeOf, messageOf } from '../../shared/errors.ts';
+import { isSameFile } from '../machine/same-file.ts';
 import { HeldError } from './sink.ts';
 
 /** The record of one file. */
@@ -117,8 +119,7 @@ export class OutFile {
       Promise.all([this.#handle.stat({ bigint: true }), statOf(this.path)]),
     );
     if (there === undefined) throw goneFrom(this.path, this.#mark);
-    const isSame = there.dev === open.dev && there.ino === open.ino && open.nlink > 0n;
-    if (!isSame) throw otherFile(this.path);
+    if (!isSameFile(there, open) || open.nlink === 0n) throw otherFile(this.path);
     if (open.size !== BigInt(this.#size)) {
       throw otherSize(this.path, Number(open.size), this.#size);
     }

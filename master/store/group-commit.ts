@@ -18,6 +18,8 @@ type Gatherer = () => Part | undefined;
 
 /** The disk that commits go to: none starts while it is short of space. */
 export type Room = { readonly isShort: boolean; room(): Promise<void> };
+/** The disk that others write to; it hears of what was refused, in which folder. */
+export type FolderRoom = Room & { refused(folder: string): void };
 const plenty: Room = { isShort: false, room: () => Promise.resolve() };
 
 /** All but the first become one flush, which writes the last page of each host's tasks and the

@@ -13,6 +13,7 @@
  *   dirties the whole folio of the page cache, up to 2 MiB for each page of 4 KiB. A full disk is
  *   then an error, not a SIGBUS, and a stray write of native code cannot reach the file.
  */
+
 import { chownSync, closeSync, existsSync, openSync, rmSync, statSync } from 'node:fs';
 import { stat, utimes } from 'node:fs/promises';
 import { createRequire } from 'node:module';
@@ -22,6 +23,7 @@ import { ConfigError, codeOf, messageOf, StoreError } from '../../shared/errors.
 import { freeBytesOf, refusalText } from '../machine/disk-room.ts';
 import { makeFolder } from '../machine/make-folder.ts';
 import { ownTurn } from '../machine/own-turn.ts';
+import { isSameFile } from '../machine/same-file.ts';
 import { type Chunk, ChunkPool, PackedChanges } from './packed-changes.ts';
 import {
   type Change,
@@ -319,7 +321,7 @@ class LmdbStore implements NativeStore {
 
   /** LMDB goes on in a file that has lost its name: the next start would know nothing of it. */
   async assertInPlace(): Promise<void> {
-    const { dev, ino } = await stat(this.#path, { bigint: true }).catch((error: unknown) => {
+    const there = await stat(this.#path, { bigint: true }).catch((error: unknown) => {
       if (codeOf(error) !== 'ENOENT') throw error;
       throw new ConfigError(
         `the store ${this.#path} was moved or removed while the master used it; all that was ` +
@@ -327,7 +329,7 @@ class LmdbStore implements NativeStore {
         error,
       );
     });
-    if (dev === this.#file.dev && ino === this.#file.ino) return;
+    if (isSameFile(there, this.#file)) return;
     throw new ConfigError(
       `another file has taken the place of the store ${this.#path} while the master used it; all ` +
         'that was acknowledged is in the one that was there: put it back, and start again',

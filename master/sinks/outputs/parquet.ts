@@ -8,12 +8,14 @@
  * A crash before the name is on record leaves a temporary file that is written over; one behind it
  * leaves a file that is renamed, or is found under its name.
  */
+
 import { type FileHandle, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname, extname, join } from 'node:path';
 import type { ByteWriter, ParquetWriter } from 'hyparquet-writer';
 import { ConfigError } from '../../../shared/errors.ts';
 import type { NamedOutput } from '../../../shared/outputs.ts';
 import { syncFolder } from '../../../shared/sync-folder.ts';
+import { isSameFile } from '../../machine/same-file.ts';
 import type { Section } from '../../store/result-rows.ts';
 import { unusable } from '../out-file.ts';
 import { exists } from '../result-folder.ts';
@@ -319,7 +321,7 @@ class ParquetSink implements Sink {
       handle.stat(),
       stat(temporary).catch(() => undefined),
     ]);
-    if (there?.ino === ours.ino) return;
+    if (isSameFile(there, ours)) return;
     throw new HeldError(`${temporary} is gone; resume the crawl, and it is written again`);
   }
 }
