@@ -127,25 +127,40 @@ function readFraming(fields: readonly Field[]): {
   isChunked: boolean;
   isOdd: boolean;
 } {
-  const codings = listOf(fields, 'transfer-encoding').map((coding) => coding.toLowerCase());
+  const codings = listOf(fields, 'transfer-encoding')
+    .map((coding) => coding.toLowerCase())
+    // Says that there is none.
+    .filter((coding) => coding !== 'identity');
   const lengths = listOf(fields, 'content-length');
   const lengthFields = fields.filter(({ name }) => /^content-length$/i.test(name));
   if (codings.length > 0 && lengthFields.length > 0) {
     throw new MalformedError('Transfer-Encoding and Content-Length');
   }
-  if (codings.some((coding) => coding !== 'chunked' && coding !== 'identity')) {
-    throw new MalformedError('an unknown Transfer-Encoding');
-  }
-  if (codings.includes('chunked')) {
-    return { field: 'transfer-encoding: chunked\r\n', isChunked: true, isOdd: false };
-  }
+  if (codings.length > 0) return readCodings(codings);
   const values = lengths.map((text) => (/^[0-9]{1,15}$/.test(text) ? Number(text) : undefined));
   if (new Set(values).size > 1) throw new MalformedError('several different Content-Lengths');
   const [length] = values;
   // Browsers ignore a length that is not a number: the body ends with the connection.
   if (length === undefined) return { field: '', isChunked: false, isOdd: lengthFields.length > 0 };
-  const isOdd = lengthFields.length > 1 || lengthFields[0]?.value !== lengths[0];
+  const isOdd =
+    lengthFields.length > 1 ||
+    lengthFields[0]?.value !== lengths[0] ||
+    fields.some(({ name }) => /^transfer-encoding$/i.test(name));
   return { field: `content-length: ${length}\r\n`, isChunked: false, isOdd };
+}
+
+/** As in browsers, chunks are undone wherever the list has them, and other codings are only named:
+ *  whoever reads the body looks whether they are there. */
+function readCodings(codings: readonly string[]): ReturnType<typeof readFraming> {
+  const isChunked = codings.includes('chunked');
+  const others = codings
+    .filter((coding) => coding !== 'chunked')
+    .map((coding) => (isFieldName(coding) ? coding : 'unknown'));
+  return {
+    field: `transfer-encoding: ${[...others, ...(isChunked ? ['chunked'] : [])].join(', ')}\r\n`,
+    isChunked,
+    isOdd: isChunked && codings.at(-1) !== 'chunked',
+  };
 }
 
 /** Returns the members of a list field, from all its lines. */

@@ -139,6 +139,13 @@ export function oddForms(body: string): Record<string, string> {
       .replace('\r', ';a="b"\r')
       .replace(/\r\n$/, 'X : y\r\n\r\n')}`,
     'no length at all': `${ok}Foo\r\n${type}\r\n${body}`,
+    'identity and a length': `${ok}Transfer-Encoding: identity\r\n${rest}`,
+    'a length and identity': `${ok}Content-Length: ${length}\r\nTransfer-Encoding: identity\r\n${type}\r\n${body}`,
+    'identity and two lengths': `${ok}Transfer-Encoding: Identity\r\nContent-Length: ${length}\r\n${rest}`,
+    'another coding and chunks': `${ok}Foo\r\n${type}Transfer-Encoding: gzip, chunked\r\n\r\n${chunks}`,
+    'another coding and chunks, in two lines': `${ok}Foo\r\n${type}Transfer-Encoding: a b;c=d\r\nTransfer-Encoding: chunked\r\n\r\n${chunks}`,
+    'chunks before another coding': `${ok}Foo\r\n${type}Transfer-Encoding: chunked, x\r\n\r\n${chunks}`,
+    'another coding alone': `${ok}Foo\r\n${type}Transfer-Encoding: x\r\n\r\n${body}`,
   };
 }
 
@@ -159,7 +166,11 @@ export function refusedForms(body: string): Record<string, [answer: string, reas
       both,
     ],
     'chunks and an empty length': [`${ok}${chunked}Content-Length:\r\n\r\n${chunks}`, both],
-    'identity and a length': [`${ok}Transfer-Encoding: identity\r\n${rest}`, both],
+    'another coding and a length': [`${ok}Transfer-Encoding: gzip\r\n${rest}`, both],
+    'identity and differing lengths': [
+      `${ok}Transfer-Encoding: identity\r\nContent-Length: 5\r\n${rest}`,
+      many,
+    ],
     'two lengths': [`${ok}Content-Length: 5\r\n${rest}`, many],
     'two lengths in a list': [`${ok}Content-Length: ${length}, 5\r\n\r\n${body}`, many],
     'a length and none': [`${ok}Content-Length: x\r\n${rest}`, many],
@@ -176,10 +187,6 @@ export function refusedForms(body: string): Record<string, [answer: string, reas
     '101': [
       `HTTP/1.1 101 S\r\nUpgrade: h2c\r\nConnection: upgrade\r\n\r\n`,
       /changes to another protocol/,
-    ],
-    'a transfer coding': [
-      `${ok}Foo\r\nTransfer-Encoding: gzip, chunked\r\n\r\n${chunks}`,
-      /an unknown Transfer-Encoding/,
     ],
     'chunks that are none': [`${ok}${chunked}\r\n${body}`, /a chunk without a size/],
     'a chunk too long': [

@@ -165,6 +165,12 @@ test('odd answers: bodies are as they came: codings, chunks, a limit, a redirect
   const zipped = gzipSync(page);
   host.answer('/gzip', Buffer.concat([Buffer.from(`${odd}Content-Encoding: gzip\n\n`), zipped]));
   assert.equal(linksOf(await get(fetcher, `${host.url}gzip`)), `${host.url}next`);
+  const framed = `${odd}Transfer-Encoding: gzip, chunked\n\n${zipped.length.toString(16)}\r\n`;
+  host.answer(
+    '/framed',
+    Buffer.concat([Buffer.from(framed), zipped, Buffer.from('\r\n0\r\n\r\n')]),
+  );
+  assert.equal(linksOf(await get(fetcher, `${host.url}framed`)), `${host.url}next`);
   host.answer('/long', `${odd}\n${page}${'\n'.repeat(3 << 20)}`);
   const cut = await get(fetcher, `${host.url}long`, {}, { bodyBytesMax: 1 << 20 });
   assert.ok(cut.ok && cut.result.cut && cut.result.bytes === 1 << 20);
