@@ -1,14 +1,15 @@
 /**
  * Decompresses a gzip body as browsers do: consecutive members are one body, bytes after the last
- * one are ignored, and a cut body ends where it is cut, which `isCut` tells. (Node's own decompressor
- * takes stray bytes for a broken member, and loses the body with them.) Errors are those of zlib.
+ * one are ignored, so are checksum and length in a trailer, which some servers write wrongly, and a
+ * cut body ends where it is cut, which `isCut` tells. (Node's own decompressor takes stray bytes for
+ * a broken member, and loses the body with them.) Errors are those of zlib.
  *
  *     header ─▶ data ─its end─▶ trailer ─8 bytes─▶ header … ─no header: over
  *
- * Source: RFC 1952, 2.
+ * Source: RFC 1952, 2; Chromium, gzip_source_stream.cc, for the trailer.
  */
 import { Transform, type TransformCallback } from 'node:stream';
-import { constants, crc32, createInflateRaw, type InflateRaw } from 'node:zlib';
+import { constants, createInflateRaw, type InflateRaw } from 'node:zlib';
 
 const trailerBytes = 8;
 /** Limit of a header with its name and comment. */
@@ -25,9 +26,6 @@ export class Gunzip extends Transform {
   /** A header, or a trailer, that is not complete. */
   #held: Buffer = Buffer.alloc(0);
   #raw: InflateRaw | undefined;
-  /** Checksum of this member's output. */
-  #sum = 0;
-  #size = 0;
   /** Bytes given to `#raw`. */
   #fed = 0;
   /** Called when `#raw` has ended, with the number of its unused input bytes. */
@@ -109,11 +107,6 @@ export class Gunzip extends Transform {
       done();
       return;
     }
-    const [sum, size] = [this.#held.readUInt32LE(0), this.#held.readUInt32LE(4)];
-    if (sum !== this.#sum || size !== this.#size % 2 ** 32) {
-      done(dataError('incorrect data check'));
-      return;
-    }
     this.#held = this.#held.subarray(trailerBytes);
     this.#state = 'header';
     if (this.#held.length > 0) this.#readHeader(done);
@@ -132,11 +125,7 @@ export class Gunzip extends Transform {
     this.#members++;
     this.#raw = raw;
     this.#fed = 0;
-    this.#sum = 0;
-    this.#size = 0;
     raw.on('data', (chunk: Buffer) => {
-      this.#sum = crc32(chunk, this.#sum);
-      this.#size += chunk.length;
       if (!this.push(chunk)) raw.pause();
     });
     raw.on('error', (error) => this.#onRawError(error));

@@ -56,6 +56,15 @@ test('gunzip: what is cut off gives what was there, what is no gzip an error', a
   }
 });
 
+test('gunzip: a wrong checksum or length is no matter, as in browsers', async () => {
+  for (const at of [-8, -4]) {
+    const wrong = gzipSync('one ');
+    wrong.writeUInt8(255 - wrong.readUInt8(wrong.length + at), wrong.length + at);
+    assert.equal((await undo([wrong])).toString(), 'one ');
+    assert.equal((await undo([wrong, gzipSync('two')])).toString(), 'one two');
+  }
+});
+
 test('gunzip: any bytes in any parts come out as Node has them', async () => {
   const content = fc.uint8Array({ maxLength: 100_000 });
   const property = fc.asyncProperty(

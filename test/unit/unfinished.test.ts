@@ -81,7 +81,7 @@ test('unfinished: such a body fails, and counts as incomplete at the last attemp
   assert.ok(!(await get(t, host.url, { last: true })).ok);
 });
 
-test('unfinished: a missing trailer, and a writer that only flushes, make a whole page', async (t) => {
+test('unfinished: a missing or wrong trailer, and a writer that only flushes, make a whole page', async (t) => {
   const host = await OddHost.start(t);
   const flushed = async (): Promise<Buffer> => {
     const stream = createGzip();
@@ -94,6 +94,7 @@ test('unfinished: a missing trailer, and a writer that only flushes, make a whol
   const forms: [string, Buffer][] = [
     ['gzip', gzipSync(text).subarray(0, -8)],
     ['gzip', gzipSync(text).subarray(0, -3)],
+    ['gzip', Buffer.concat([gzipSync(text).subarray(0, -8), Buffer.alloc(8)])],
     ['gzip', await flushed()],
     ['gzip', Buffer.concat([gzipSync(text), Buffer.from('stray')])],
     ['gzip, gzip', gzipSync(gzipSync(text))],
