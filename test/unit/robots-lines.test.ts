@@ -28,6 +28,12 @@ check([
   { name: 'a comment is no word', file: 'User-agent * # all\nDisallow /a # b', no: ['/a'] },
   { name: 'a colon ends the key', file: 'User-agent: *\nDisallow /a:/b', yes: ['/a'], no: ['/b'] },
   { name: 'a colon in a comment does not', file: 'User-agent: *\nDisallow /a #:b', no: ['/a'] },
+  {
+    name: 'a NUL ends a line',
+    file: 'User-agent: *\0\nDisallow: /a\0b\nDisallow\0: /',
+    yes: ['/b'],
+    no: ['/a'],
+  },
   { name: 'no key', file: 'User-agent: *\n: /a\n:Disallow: /b', yes: ['/a', '/b'] },
   { name: 'an agent that is only cut', file: 'User-agent *x\nDisallow: /', yes: ['/a'] },
   ...['useragent', 'User Agent', 'USER-AGENT x'].map((key) => ({

@@ -40,7 +40,8 @@ export function recordOf(
   lineEnd: number,
 ): RobotsRecord | undefined {
   let end = lineStart;
-  while (end < lineEnd && bytes[end] !== 0x23) end++;
+  // A NUL ends the line for Google's matcher, too.
+  while (end < lineEnd && bytes[end] !== 0x23 && bytes[end] !== 0) end++;
   end = trimmedEnd(bytes, lineStart, end);
   const start = skipSpace(bytes, lineStart, end);
   let keyEnd = start;
