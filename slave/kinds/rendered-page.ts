@@ -3,6 +3,7 @@
  * browser makes of it is read in the same way. Source: PROTOCOL.md [T-140]; docs/browser.md.
  */
 import { createHash } from 'node:crypto';
+import { getDomain } from 'tldts';
 import { archiveBytesMax } from '../../shared/archive.ts';
 import type { FetchSpec } from '../../shared/crawl.ts';
 import { isHtml, xhtml } from '../../shared/media-types.ts';
@@ -60,11 +61,18 @@ export function renderedPage(inner: Kind): Kind<Body, Found> {
   return kind;
 }
 
-/** A page has each of its links once. One to the page itself, as `#` is, leads nowhere. */
+/** A link to the page itself, as `#` is, leads nowhere. One to another site is what a shell says to
+ *  readers without scripts, or a footer. */
 function leadsNowhere(links: Uint8Array, url: string): boolean {
   if (links.length === 0) return true;
-  const own = canonicalUrl(url)?.href ?? '';
-  return links.length === own.length && Buffer.from(links).toString('latin1') === own;
+  const own = canonicalUrl(url);
+  const site = siteOf(own?.hostname ?? '');
+  const others = Buffer.from(links).toString('latin1').split('\n');
+  return !others.some((link) => link !== own?.href && siteOf(new URL(link).hostname) === site);
+}
+
+function siteOf(hostname: string): string {
+  return getDomain(hostname, { allowPrivateDomains: true }) ?? hostname;
 }
 
 function hasMade(made: Evaluated | undefined): boolean {

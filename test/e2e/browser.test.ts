@@ -77,20 +77,23 @@ describe('browser', { skip }, () => {
     assert.equal(lineOf(cluster, '/')['requests'], 2);
   });
 
-  test('browser: auto takes a link to the page itself for none', { timeout }, async (t) => {
+  test('browser: auto takes a link to the page itself, or to another site, for none', {
+    timeout,
+  }, async (t) => {
     const script = '<script>document.body.append("made")</script>';
     const site = await new BrowserSite({
-      '/': `<a href=/top>x</a><a href=/again>x</a><a href=/more>x</a>${script}`,
+      '/': `<a href=/top>x</a><a href=/again>x</a><a href=/more>x</a><a href=/away>x</a>${script}`,
       '/top': `<a href="#">x</a><a href="#main">x</a><a href="/top#a">x</a>${script}`,
       '/again': `<meta http-equiv=refresh content="300"><a href="mailto:x@y.example">x</a>${script}`,
+      '/away': `<noscript><a href="https://enable-scripts.example/">x</a></noscript>${script}`,
       '/more': `<a href="#">x</a><a href="?page=2">x</a>${script}`,
     }).open(t);
     const cluster = new Cluster(t);
     await crawled(cluster, site, { render: 'auto', 'max-depth': 1 });
-    const rendered = ['/', '/top', '/again', '/more'].filter(
+    const rendered = ['/', '/top', '/again', '/more', '/away'].filter(
       (path) => lineOf(cluster, path)['rendered'],
     );
-    assert.deepEqual(rendered, ['/top', '/again']);
+    assert.deepEqual(rendered, ['/top', '/again', '/away']);
   });
 
   test('browser: the loop of a program has one, too', { timeout }, async (t) => {

@@ -121,7 +121,11 @@ test('tidy: one dependency, one file', () => {
     'libxml2-wasm': ['slave/rules/xpath.ts'],
     // URLs in the master; pages in the child for rules.
     re2js: ['master/frontier/crawl/automaton.ts', 'slave/rules/pattern.ts'],
-    tldts: ['master/frontier/crawl/scope.ts', 'slave/fetch/cookies.ts'],
+    tldts: [
+      'master/frontier/crawl/scope.ts',
+      'slave/fetch/cookies.ts',
+      'slave/kinds/rendered-page.ts',
+    ],
     // An optional one: looked for beside slave.js.
     sharp: ['slave/images/pixels.ts'],
     // Requests, connections, pools: each wraps a part of it.
