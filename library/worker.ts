@@ -49,7 +49,7 @@ export type Found = {
 export type WorkerOptions = {
   /** `host:port`. Default: 127.0.0.1:6666. */
   readonly master?: string;
-  /** Default: read from ./orb-data/authkey. */
+  /** The key, or all that the key file holds. Default: read from ./orb-data/authkey. */
   readonly authkey?: string | Uint8Array;
   /** Shown by `status`. Default: host name and process id. */
   readonly name?: string;
@@ -117,7 +117,7 @@ function refuseOdd(options: WorkerOptions, visit: unknown): void {
 /** The key of the master of this folder. @throws ConfigError */
 function localAuthkey(): string {
   try {
-    return readFileSync('orb-data/authkey', 'utf8').trim();
+    return readFileSync('orb-data/authkey', 'utf8');
   } catch (error) {
     throw new ConfigError(
       `authkey: give it, or run in the folder of the master: ${messageOf(error)}`,

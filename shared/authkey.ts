@@ -53,6 +53,14 @@ function readAuthkeys(path: string): readonly [Buffer, ...Buffer[]] {
   return [Buffer.from(first), ...others.map((line) => Buffer.from(line))];
 }
 
+/** Returns the key that a program was given, which may be all that the key file holds: its first
+ *  line. No key of a file has a line end. */
+export function givenAuthkey(given: string | Uint8Array): Buffer {
+  const key = Buffer.from(given);
+  const lines = key.toString('latin1').split(/\r?\n/);
+  return Buffer.from(lines.find((line) => line !== '') ?? '', 'latin1');
+}
+
 /** Returns the key in a file that is used to connect. @throws ConfigError */
 function readAuthkey(path: string): Buffer {
   return readAuthkeys(path)[0];

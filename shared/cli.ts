@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
 import * as z from 'zod';
-import { authkeyReader, localAuthkeyFile } from './authkey.ts';
+import { authkeyReader, givenAuthkey, localAuthkeyFile } from './authkey.ts';
 import { type ConnectOptions, parseAddress } from './client.ts';
 import { AuthError, ConfigError, exitCodeOf, exitCodes, messageOf } from './errors.ts';
 import { orderHelp } from './help.ts';
@@ -219,7 +219,7 @@ export function listed(text: string): string[] {
 export function environmentAuthkey(env: NodeJS.ProcessEnv): Buffer | undefined {
   const key = env['ORB_AUTHKEY'];
   if (key === '') throw new ConfigError('ORB_AUTHKEY is empty; set it to a key, or unset it');
-  return key === undefined ? undefined : Buffer.from(key);
+  return key === undefined ? undefined : givenAuthkey(key);
 }
 
 /** Runs a program's main. An error ends it with one line and the matching exit code. */

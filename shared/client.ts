@@ -8,6 +8,7 @@
  */
 import { createConnection } from 'node:net';
 import { hostname } from 'node:os';
+import { givenAuthkey } from './authkey.ts';
 import { Connection, type ConnectionHandler, type Tls } from './connection.ts';
 import { certificateEncryption, keyEncryption } from './encryption.ts';
 import {
@@ -33,6 +34,7 @@ export { QueueItem, SharedQueue } from './shared-queue.ts';
 export type ConnectOptions = {
   readonly host: string;
   readonly port: number;
+  /** The key, or all that the key file holds. */
   readonly authkey: Uint8Array | string;
   /** Shown by `status` and in the log. Default: host name and process id. */
   readonly name?: string;
@@ -73,7 +75,7 @@ export class MasterClient {
 
   constructor(options: ConnectOptions) {
     this.#options = options;
-    this.#authkey = Buffer.from(options.authkey);
+    this.#authkey = givenAuthkey(options.authkey);
     const where = `${options.host}:${options.port}`;
     const { host, port, timeoutMs = 10_000 } = options;
     const autoSelectFamilyAttemptTimeout = addressMsOf(timeoutMs);

@@ -4,8 +4,9 @@ import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { ConfigError, worker } from 'orbweaver';
+import { ConfigError, connect, worker } from 'orbweaver';
 import { flatSite } from '../../selftest/site.ts';
+import { parseAddress } from '../../shared/client.ts';
 import { Cluster, root } from '../support/cluster.ts';
 import { siteFor } from '../support/parts.ts';
 
@@ -63,6 +64,20 @@ test('worker: a function that throws has failed, a wrong key ends it', { timeout
       code: 'E_AUTH',
     },
   );
+});
+
+test('worker: a key may be all that the key file holds', { timeout }, async (t) => {
+  const cluster = new Cluster(t);
+  await cluster.master([]);
+  const key = Buffer.from(cluster.authkey);
+  const second = `${'y'.repeat(32)}\n`;
+  const { host, port } = parseAddress(cluster.address);
+  for (const file of [`${key}\n`, `${key}\r\n`, `\n${key}\n${second}`]) {
+    for (const authkey of [file, Buffer.from(file)]) {
+      const master = await connect({ host, port, authkey });
+      await master.close();
+    }
+  }
 });
 
 test('worker: a signal that comes while it connects ends it', { timeout }, async (t) => {
