@@ -1,7 +1,8 @@
 /**
  * Decodes content codings as a stream, bounded both ways: input waits while zlib is busy, and
- * output comes in pieces, so that the receiver can stop a bomb. If the codings are unknown, the
- * first bytes decide. Input that ends before its data does gives what was there, and says so.
+ * output comes in pieces, so that the receiver can stop a bomb; what has next to no output is
+ * stopped here. If the codings are unknown, the first bytes decide. Input that ends before its data
+ * does gives what was there, and says so.
  * Source: RFC 9110, 8.4.1.
  */
 import { PassThrough, type Transform } from 'node:stream';
@@ -31,6 +32,10 @@ const brotliOptions = {
   flush: constants.BROTLI_OPERATION_FLUSH,
   finishFlush: constants.BROTLI_OPERATION_FINISH,
 };
+/** A writer that flushes each byte sends fewer for each, and what is on its way is not counted yet.
+ *  A body that has more is made to hold nothing: no limit of what comes out would ever end it. */
+const inputPerOutputMax = 16;
+const inputAheadMax = 1 << 20;
 /** The end of a flush, of a writer that has written all and never closes its stream: for browsers
  *  the page is whole. Source: zlib's manual, Z_SYNC_FLUSH. */
 const flushEnd = Buffer.from([0, 0, 0xff, 0xff]);
@@ -44,6 +49,8 @@ export class Inflater {
   /** The last bytes of the input. */
   #tail: Uint8Array = new Uint8Array(0);
   #isCut = false;
+  #inputBytes = 0;
+  #outputBytes = 0;
 
   /** `codings`: outermost first, at least one. */
   constructor(codings: readonly Coding[] | 'unknown', events: InflaterEvents) {
@@ -53,6 +60,11 @@ export class Inflater {
 
   /** False if input should wait for `drain`. */
   write(chunk: Uint8Array): boolean {
+    this.#inputBytes += chunk.length;
+    if (this.#inputBytes > inputAheadMax + inputPerOutputMax * this.#outputBytes) {
+      this.#events.error(new CodingError('compressed data that holds nothing'));
+      return true;
+    }
     const { length } = flushEnd;
     this.#tail =
       chunk.length < length ? Buffer.concat([this.#tail, chunk]).subarray(-length) : chunk;
@@ -100,7 +112,10 @@ export class Inflater {
     }
     this.#streams[0]?.on('drain', () => this.#events.drain());
     const last = this.#streams.at(-1);
-    last?.on('data', (chunk: Uint8Array) => this.#events.data(chunk));
+    last?.on('data', (chunk: Uint8Array) => {
+      this.#outputBytes += chunk.length;
+      this.#events.data(chunk);
+    });
     last?.on('end', () => this.#ended());
     return this.#streams[0]?.write(first) ?? true;
   }

@@ -6,6 +6,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer, type Socket } from 'node:net';
 import { type TestContext, test } from 'node:test';
+import { gzipSync } from 'node:zlib';
 import { fetchSpecSchema } from '../../shared/crawl.ts';
 import { encodeValue } from '../../shared/frame.ts';
 import { limits } from '../../shared/protocol.ts';
@@ -170,4 +171,34 @@ test('endless: a body of any framing is cut at the limit and parsed', {
     assert.deepEqual([outcome.result.cut, outcome.result.bytes], [true, 300_000]);
     assert.equal(Buffer.from(outcome.links).toString('latin1'), `${url}before`);
   }
+});
+
+test('endless: compressed data that holds nothing ends soon, flushes of single bytes do not', {
+  timeout: 40_000,
+}, async (t) => {
+  const head = 'HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-encoding: gzip\r\n\r\n';
+  const start = gzipSync('').subarray(0, 10).toString('latin1');
+  const flushes = '\0\0\0\xff\xff'.repeat(10_000);
+  const url = await serve(t, (socket) => {
+    socket.setDefaultEncoding('latin1');
+    socket.write(head + start);
+    pour(socket, flushes);
+  });
+  const fetcher = new PageFetcher({ connections: 1 });
+  t.after(() => fetcher.close());
+  const never = new AbortController().signal;
+  const spec = fetchSpecSchema.parse({});
+  const outcome = await fetcher.fetch(url, spec, never, seedHere);
+  assert.ok(!outcome.ok);
+  assert.match(outcome.error.message, /compressed data that holds nothing/);
+  assert.equal(outcome.isFinal, true);
+  // A stored block of one byte and an empty one: what a writer makes that flushes each byte.
+  const byte = '\0\x01\0\xfe\xffx\0\0\0\xff\xff';
+  const slow = await serve(t, (socket) => {
+    socket.setDefaultEncoding('latin1');
+    socket.end(`${head}${start}${byte.repeat(200_000)}\x01\0\0\xff\xff`);
+  });
+  const whole = await fetcher.fetch(slow, spec, never, seedHere);
+  assert.ok(whole.ok, JSON.stringify(whole));
+  assert.equal(whole.result.bytes, 200_000);
 });
