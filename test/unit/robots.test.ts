@@ -502,7 +502,7 @@ check('2.2, 2.3.1.5, 2.5', [
   },
   {
     name: 'a control character spoils its line only',
-    file: rule('Disallow: /a\u0000\nDisallow: /b'),
+    file: rule('Disallow: /a\u0001\nDisallow: /b'),
     yes: ['/a'],
     no: ['/b'],
   },
