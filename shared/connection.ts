@@ -132,6 +132,11 @@ export class Connection {
     return this.#state === 'handshaking' ? this.#plain.bytesRead : 0;
   }
 
+  /** From now on a frame that is too long is read over: `overlong` is received in its place. */
+  passOverlong(): void {
+    this.#decoder.passesOverlong = true;
+  }
+
   /** Bytes kept in memory: unread replies and incomplete frames. */
   get heldBytes(): number {
     return this.#socket.writableLength + this.#decoder.heldBytes;

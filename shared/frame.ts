@@ -23,6 +23,11 @@ const empty = Buffer.alloc(0);
  *  process take twice as much memory as it used. */
 const pieceBytes = 1 << 20;
 
+/** Stands for the payload of a frame that was read over, by its identity. */
+export const overlong = Buffer.alloc(0);
+
+type FrameSize = { header: number; total: number; isOverlong: boolean };
+
 /** Cuts a byte stream into payloads: `push` a chunk, then call `next` until it returns
  *  undefined. */
 export class FrameDecoder {
@@ -30,6 +35,8 @@ export class FrameDecoder {
   bytesMax: number;
   /** An unfinished large frame took more memory; the reader of this flag resets it. */
   hasGrown = false;
+  /** Frames above `bytesMax` are read over, of which `overlong` is the payload; else they throw. */
+  passesOverlong = false;
   #chunk: Buffer = empty;
   // A frame that spans chunks grows here: full pieces, and one that grows by doubling, so that a
   // peer that sends single bytes costs little more memory than it has sent.
@@ -37,6 +44,8 @@ export class FrameDecoder {
   #partial: Buffer = empty;
   /** Bytes of the frame in `#partial`. */
   #used = 0;
+  /** Bytes to come of an overlong frame. */
+  #toPass = 0;
 
   constructor(bytesMax: number) {
     this.bytesMax = bytesMax;
@@ -50,9 +59,11 @@ export class FrameDecoder {
    *  valid, but keeps its chunk alive.
    *  @throws ProtocolError E_BAD_FRAME on a negative or over-long length. */
   next(): Buffer | undefined {
+    if (this.#toPass > 0) return this.#pass(this.#toPass);
     if (this.#filled > 0) return this.#nextOfPartial();
     if (this.#chunk.length === 0) return undefined;
     const size = this.#frameSize(this.#chunk);
+    if (size?.isOverlong) return this.#pass(size.total);
     if (size !== undefined && this.#chunk.length >= size.total) {
       const payload = this.#chunk.subarray(size.header, size.total);
       this.#chunk = this.#chunk.subarray(size.total);
@@ -66,6 +77,11 @@ export class FrameDecoder {
     while (true) {
       const last = this.#partial.subarray(0, this.#used);
       const size = this.#frameSize(this.#pieces[0] ?? last);
+      if (size?.isOverlong) {
+        const left = size.total - this.#filled;
+        this.#dropPartial();
+        return this.#pass(left);
+      }
       if (size !== undefined && this.#filled === size.total) {
         const frame = this.#pieces.length === 0 ? last : Buffer.concat([...this.#pieces, last]);
         this.#dropPartial();
@@ -77,9 +93,18 @@ export class FrameDecoder {
     }
   }
 
+  /** Reads over so many bytes, of which nothing is kept. */
+  #pass(count: number): Buffer | undefined {
+    const passed = Math.min(count, this.#chunk.length);
+    this.#chunk = this.#chunk.subarray(passed);
+    this.#toPass = count - passed;
+    return this.#toPass === 0 ? overlong : undefined;
+  }
+
   /** Drops unfinished frames, which will not be read. */
   clear(): void {
     this.#chunk = empty;
+    this.#toPass = 0;
     this.#dropPartial();
   }
 
@@ -101,7 +126,7 @@ export class FrameDecoder {
 
   /** No byte of a frame is pending. */
   get isEmpty(): boolean {
-    return this.#chunk.length === 0 && this.#filled === 0;
+    return this.#chunk.length === 0 && this.#filled === 0 && this.#toPass === 0;
   }
 
   /** Moves the first `count` bytes of the chunk to the partial frame. */
@@ -132,7 +157,7 @@ export class FrameDecoder {
 
   /** Returns header and total size of the first frame in `bytes`; undefined if the header is
    *  cut. */
-  #frameSize(bytes: Buffer): { header: number; total: number } | undefined {
+  #frameSize(bytes: Buffer): FrameSize | undefined {
     if (bytes.length < frameHeaderBytes) return undefined;
     let length = bytes.readInt32BE(0);
     let header = frameHeaderBytes;
@@ -142,10 +167,11 @@ export class FrameDecoder {
       header = longHeaderBytes;
     }
     if (length < 0) throw new ProtocolError(`a frame has the length ${length}`);
-    if (length > this.bytesMax) {
+    const isOverlong = length > this.bytesMax;
+    if (isOverlong && !this.passesOverlong) {
       throw new ProtocolError(`a frame of ${length} bytes; the limit is ${this.bytesMax}`);
     }
-    return { header, total: header + length };
+    return { header, total: header + length, isOverlong };
   }
 }
 

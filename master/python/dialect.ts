@@ -11,6 +11,7 @@
  */
 import type { Connection } from '../../shared/connection.ts';
 import { CommandError, type OrbError } from '../../shared/errors.ts';
+import { overlong } from '../../shared/frame.ts';
 import { limits } from '../../shared/protocol.ts';
 import type { MemoryWatch } from '../machine/memory-watch.ts';
 import { bind, type PyRequest } from './arguments.ts';
@@ -25,6 +26,7 @@ import {
   returned,
   TracebackError,
   unpicklable,
+  valueError,
 } from './replies.ts';
 import { RequestReader } from './request-reader.ts';
 
@@ -33,6 +35,9 @@ const pipelineMax = 64;
 const pipelineBytesMax = 32 << 20;
 /** A program has a few proxies; one that keeps making more is recognised by its first ones. */
 const identsMax = 64;
+const overlongError = valueError(
+  'a request must be at most 32 MiB, and a queue item at most 16 MiB, as a pickle',
+);
 
 /** True for the first payload of a client of this dialect: a pickle of protocol 0x80 0..5. */
 export function isPickle(payload: Buffer): boolean {
@@ -78,6 +83,8 @@ export class PythonCaller implements Caller {
     this.peer = connection.peer;
     this.protocol = (first[1] ?? 3) <= 2 ? 2 : 3;
     connection.endDeadline();
+    // A client has one connection for all that a thread does, and never makes it again. [Y-19]
+    connection.passOverlong();
   }
 
   get name(): string {
@@ -179,6 +186,7 @@ export class PythonCaller implements Caller {
   }
 
   #answer(payload: Buffer): Answer {
+    if (payload === overlong) return this.#refuse(overlongError);
     let request: PyRequest;
     try {
       request = this.#requests.read(payload);

@@ -210,6 +210,26 @@ function refusals(output: string): string[] {
   return output.split('\n').filter((line) => line.includes('pickle refused'));
 }
 
+test('[Y-19] a request that is too long raises, and the connection goes on', {
+  timeout: 60_000,
+}, async (t) => {
+  const own = await Target.own(t);
+  if (own === undefined) return;
+  const queue = name();
+  const peer = await PythonPeer.attach(own);
+  await peer.call(queue, 'put', 'before');
+  await using memory = memoryPeak(own.program.pid);
+  for (const mebibytes of [33, 160]) {
+    const { kind, text } = await peer.send(Buffer.alloc(mebibytes << 20, 0x80));
+    assert.equal(kind, '#ERROR');
+    assert.match(text, /ValueError(.|\n)*at most 32 MiB, and a queue item at most 16 MiB/);
+    assert.equal(await peer.call(queue, 'qsize'), 1);
+  }
+  assert.ok(memory.grownBytes() < 96 << 20, `${memory.grownBytes() >> 20} MiB`);
+  assert.equal(await peer.call(queue, 'get'), 'before');
+  peer.kill();
+});
+
 test('[Y-6] whatever bytes come, the master serves the next one', { timeout: 60_000 }, async () => {
   const seed = Number(process.env['FUZZ_SEED'] ?? Math.trunc(Math.random() * 2 ** 31));
   const next = randomUint32s(seed);

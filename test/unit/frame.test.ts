@@ -8,6 +8,7 @@ import {
   encodeMessage,
   encodeValue,
   FrameDecoder,
+  overlong,
 } from '../../shared/frame.ts';
 
 /** All payloads of a stream that arrives in these chunks, copied. */
@@ -288,6 +289,29 @@ test('value: what has no plain form is refused where it is written', () => {
     assert.throws(() => encodeValue({ value }), TypeError);
   }
   assert.throws(() => encodeValue(undefined), TypeError);
+});
+
+test('frame: one that is too long is read over, wherever it is cut', () => {
+  const before = Buffer.from('before');
+  const after = Buffer.from('after');
+  for (const head of [encodeFrame, longFrame]) {
+    const stream = Buffer.concat([before, Buffer.alloc(50, 7), after].map(head));
+    for (let cut = 0; cut <= stream.length; cut++) {
+      const decoder = new FrameDecoder(20);
+      decoder.passesOverlong = true;
+      const payloads: Buffer[] = [];
+      for (const chunk of cutAt(stream, [cut, cut + 3])) {
+        decoder.push(chunk);
+        for (let next = decoder.next(); next !== undefined; next = decoder.next()) {
+          payloads.push(next);
+        }
+        assert.ok(decoder.heldBytes < 80);
+      }
+      assert.deepEqual(payloads, [before, overlong, after]);
+      assert.equal(payloads[1], overlong);
+      assert.ok(decoder.isEmpty);
+    }
+  }
 });
 
 test('value: a field that is undefined is left out', () => {
