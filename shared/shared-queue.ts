@@ -21,6 +21,12 @@ type QueueMaster = {
   ): Promise<Replies[V]>;
 };
 
+/** Waits between the attempts of a put to a full queue, in ms: the first, and the longest. */
+const fullFirstMs = 20;
+const fullMaxMs = 500;
+/** Waiting puts that are tried at once. */
+const fullWidthMax = 64;
+
 /** Overhead of a msgpack item, and of the rest of a `queue.put`, at most. */
 const itemHeadBytes = 5;
 const requestHeadBytes = 256;
@@ -64,6 +70,12 @@ type AckOptions = GetOptions & {
   /** An item that has returned so often goes to the dead letters. Default: never. */
   readonly attempts?: number;
 };
+type PutBody = Omit<Said['queue.put'], 'verb' | 'id'>;
+type WaitingPut = {
+  readonly body: PutBody;
+  readonly resolve: (size: number) => void;
+  readonly reject: (error: unknown) => void;
+};
 type CountOptions = { readonly count: number };
 type AnyOptions = GetOptions &
   Partial<Omit<AckOptions, 'ack'>> & {
@@ -75,6 +87,9 @@ type AnyOptions = GetOptions &
 export class SharedQueue {
   readonly name: string;
   readonly #master: QueueMaster;
+  /** The queue was full for these. */
+  readonly #waitingPuts: WaitingPut[] = [];
+  #isAsking = false;
 
   constructor(master: QueueMaster, name: string) {
     this.name = name;
@@ -86,9 +101,10 @@ export class SharedQueue {
     return new SharedQueue(this.#master, `${this.name.slice(0, 59)}.dead`);
   }
 
-  /** Appends values (anything that msgpack holds, at most 1 MiB each) in order. Resolves with the
-   *  queue's size when they are on the master's disk. Values beyond one frame are sent in several;
-   *  if the connection ends between them, the first ones are in the queue. */
+  /** Appends values (anything that msgpack holds, at most 1 MiB each) in order. Waits while the
+   *  queue is full. Resolves with the queue's size when they are on the master's disk. Values
+   *  beyond one frame are sent in several; if the connection ends between them, the first ones are
+   *  in the queue. */
   put(...values: unknown[]): Promise<number> {
     return this.#put(values, {});
   }
@@ -106,9 +122,58 @@ export class SharedQueue {
     let size: number | undefined;
     for (const batch of batchesOf(items, this.#master.hello.frameBytesMax)) {
       const body = { queue: this.name, items: batch, ...how };
-      size = (await this.#master.request('queue.put', body)).size;
+      size = await this.#putWithRoom(body);
     }
     return size ?? (await this.size());
+  }
+
+  async #putWithRoom(body: PutBody): Promise<number> {
+    const size = this.#waitingPuts.length === 0 ? await this.#tryPut(body) : undefined;
+    if (size !== undefined) return size;
+    return new Promise((resolve, reject) => {
+      this.#waitingPuts.push({ body, resolve, reject });
+      if (!this.#isAsking) void this.#askForRoom();
+    });
+  }
+
+  /** Tries the waiting puts, the oldest first: more at once while there is room for all of them,
+   *  for each reply takes the time of a commit. */
+  async #askForRoom(): Promise<void> {
+    this.#isAsking = true;
+    let waitMs = fullFirstMs;
+    let width = 1;
+    while (this.#waitingPuts.length > 0) {
+      const tried = this.#waitingPuts.splice(0, width);
+      const sizes = await Promise.all(tried.map((put) => this.#tryWaiting(put)));
+      const left = tried.filter((_, index) => sizes[index] === 'full');
+      this.#waitingPuts.unshift(...left);
+      const hadRoom = left.length < tried.length;
+      width = left.length === 0 ? Math.min(width * 2, fullWidthMax) : Math.max(1, width >> 1);
+      waitMs = hadRoom ? fullFirstMs : Math.min(waitMs * 2, fullMaxMs);
+      if (left.length > 0) await new Promise((resolve) => setTimeout(resolve, waitMs));
+    }
+    this.#isAsking = false;
+  }
+
+  async #tryWaiting({ body, resolve, reject }: WaitingPut): Promise<'full' | 'over'> {
+    try {
+      const size = await this.#tryPut(body);
+      if (size === undefined) return 'full';
+      resolve(size);
+    } catch (error) {
+      reject(error);
+    }
+    return 'over';
+  }
+
+  /** The queue's size, or undefined if it is full. */
+  async #tryPut(body: PutBody): Promise<number | undefined> {
+    try {
+      return (await this.#master.request('queue.put', body)).size;
+    } catch (error) {
+      if (error instanceof CommandError && error.code === 'E_QUEUE_FULL') return undefined;
+      throw error;
+    }
   }
 
   /** Returns the oldest value, or undefined if none came within `timeoutMs`. The master deletes the

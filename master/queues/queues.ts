@@ -45,7 +45,7 @@ export class UserQueues {
     let queue = this.#queues.get(name);
     if (queue === undefined) {
       if (this.#queues.size >= queuesMax) {
-        throw new CommandError('E_QUEUE_FULL', `there are ${queuesMax} queues already`);
+        throw new CommandError('E_LIMIT', `there are ${queuesMax} queues already`);
       }
       queue = new UserQueue(name, {
         store: this.#store,

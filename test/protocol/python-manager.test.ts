@@ -156,7 +156,23 @@ q.put(({'a': 1, 'b': None}, 'x', 2**40, b'z'))`;
     const got = await client.queue('mixed').get({ timeoutMs: 2_000 });
     assert.deepEqual(got, [{ a: 1, b: null }, 'x', 2 ** 40, Buffer.from('z')]);
     await client.queue('bounded').put(1);
-    await assert.rejects(client.queue('bounded').put(2), { code: 'E_QUEUE_FULL' });
+    const raw = client.request('queue.put', { queue: 'bounded', items: [Buffer.from([3])] });
+    await assert.rejects(raw, { code: 'E_QUEUE_FULL' });
+    await client.close();
+  });
+
+  test('[Q-24] a put of a Node program to a full queue waits until there is room', async () => {
+    const client = await cluster.connect();
+    const bounded = client.queue('bounded');
+    await bounded.get();
+    const put: number[] = [];
+    const puts = [1, 2, 3, 4].map((n) => bounded.put(n).then(() => put.push(n)));
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    assert.deepEqual(put, [1]);
+    const code = 'q = m.bounded(); print([q.get(timeout=5) for _ in range(4)])';
+    assert.equal(await output(python(newest, ['bounded'], code)), '[1, 2, 3, 4]');
+    await Promise.all(puts);
+    assert.deepEqual(put, [1, 2, 3, 4]);
     await client.close();
   });
 
