@@ -178,7 +178,9 @@ export class Notices implements FrontierListener, ResultListener<CrawlView> {
       this.#log.warn({ crawl: name }, `crawl ${name} is held: ${reason}; ${until}`);
       return;
     }
-    this.#log.error(
+    const { only, crawl } = this.#options;
+    // With --only another crawl is left alone: that it waits, too, is no fault of this run.
+    this.#log[only && name !== crawl ? 'info' : 'error'](
       { crawl: name },
       `crawl ${name} is held: ${reason}, then run \`resume ${name}\`; or run \`resume ${name} ` +
         `--new-files\` or \`cancel ${name}\`; until then it fetches nothing and loses nothing`,

@@ -134,6 +134,8 @@ describe('loop options', { concurrency: 1 }, () => {
       const program = folder.run(site.url, { options: { crawl, kinds: ['page'] }, body });
       await program.exited;
       assert.equal(program.word, 'over', program.output);
+      // That the other crawl waits for its loop is no news.
+      assert.equal(program.stderr, '');
       return program.records;
     };
     const one = await run('one', 'if (count === 5) break;');
