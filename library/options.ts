@@ -204,6 +204,10 @@ export function startOf(seeds: Seed | readonly Seed[], options: CrawlOptions): S
   const file: Record<string, unknown> = { seeds: plain('seeds', list) };
   const flags: string[] = [];
   const given: Readonly<Record<string, unknown>> = { slaves: 1, logLevel: 'warn', ...options };
+  // Nobody else knows the port of the master: without slaves the loop would wait for ever.
+  if (Number(given['slaves']) === 0) {
+    throw new ConfigError('slaves: It must be a whole number from 1.');
+  }
   for (const [name, value] of Object.entries(given)) {
     if (value === undefined || programOptions.includes(name)) continue;
     const key = flagOf(name);

@@ -230,6 +230,7 @@ describe('loop', { concurrency: 1 }, () => {
         /^failed: E_CONFIG kinds: there is no kind "pages"; the kinds are page,/,
       ],
       [{ slaves: 'many' }, /^failed: E_CONFIG .*--slaves.*whole number/],
+      [{ slaves: 0 }, /^failed: E_CONFIG slaves: It must be a whole number from 1\./],
       [{ seeds: ['x'] }, /^failed: E_CONFIG seeds are the first argument of crawl/],
       [{ crawl: '../x' }, /^failed: E_CONFIG crawl: must be 1 to 64 letters/],
     ];
