@@ -124,6 +124,7 @@ export class DataFolder {
     let own: string | undefined;
     try {
       makeFolder(path);
+      refuseOddLock(lock);
       own = take(lock, taker);
       if (own === undefined) {
         const text = writtenText(lock);
@@ -192,6 +193,14 @@ export function takeLock(lock: string): number | undefined {
   if (owner !== undefined && isAlive(owner, lock)) return owner.pid;
   dropStale(lock, text);
   return take(lock, {}) !== undefined ? undefined : (readOwner(lock)?.pid ?? 0);
+}
+
+/** @throws ConfigError no process can have made it */
+function refuseOddLock(lock: string): void {
+  const found = statSync(lock, { throwIfNoEntry: false });
+  if (found === undefined || found.isFile()) return;
+  const what = found.isDirectory() ? 'a folder' : 'not a file';
+  throw new ConfigError(`${lock} is ${what}, so that no master can take its data folder; remove it`);
 }
 
 /** A copy of a folder in use knows the same crawls: its master would cut their result files, which

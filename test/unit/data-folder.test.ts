@@ -1,6 +1,6 @@
 /** The lock of a data folder, where a master stood still until another one took it for dead. */
 import assert from 'node:assert/strict';
-import fs, { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import fs, { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { syncBuiltinESMExports } from 'node:module';
 import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -49,4 +49,11 @@ test('data folder: who removes the lock of a dead process removes no other', asy
     syncBuiltinESMExports();
     assert.equal(readFileSync(lock, 'utf8'), live);
   }
+});
+
+test('data folder: a lock that is a folder is named, since no start can remove it', (t) => {
+  const path = mkdtempSync(join(tmpdir(), 'orbweaver-test-'));
+  t.after(() => rmSync(path, { recursive: true, force: true }));
+  mkdirSync(join(path, 'master.lock'));
+  assert.throws(() => DataFolder.open(path), /master\.lock is a folder, .*; remove it$/);
 });
