@@ -5,6 +5,7 @@
  */
 import { type FieldRule, fieldsOfRule, type ItemRules } from './items.ts';
 import { linkMisfit, linkRule, linkRuleName, ownRules } from './link-rule.ts';
+import { fieldsOfRecords } from './output-records.ts';
 import {
   columnKinds,
   fileOf,
@@ -86,13 +87,16 @@ function misfit(output: Output, given: ItemRules) {
   }
   if (!keyKinds.includes(kind)) return undefined;
   const hasItems = rules.length > 0 || columns !== undefined;
-  const isOfItems = isOfLinks || (records ?? (hasItems ? 'items' : 'pages')) === 'items';
+  const taken = records ?? (hasItems || rule !== undefined ? 'items' : 'pages');
+  const isOfItems = taken === 'items' || taken === 'links';
   const only = rule ?? (rules.length === 1 ? rules[0] : undefined);
   const name = table ?? (isOfItems ? only : undefined) ?? '';
   if (name.split('.').at(-1)?.toLowerCase() === cursorTable) {
     return `must not have the table ${cursorTable}, which holds how far outputs are: give it another`;
   }
-  if (!isOfItems) return undefined;
+  if (!isOfItems) {
+    return misfitOfKey(key, taken === 'images' ? ['url'] : fieldsOfRecords(taken));
+  }
   const wanted = Object.entries(items).filter(([one]) => rule === undefined || one === rule);
   const fields = new Map<string, FieldRule>();
   for (const [, of] of wanted) {

@@ -36,6 +36,12 @@ test('output fit: rules, keys and tables that there are', () => {
   assert.match(why(['jsonl:a.jsonl#rule=cook'], books), /its rules are book/);
   assert.match(why(['sqlite:a.db#key=titel'], books), /key titel: the fields are title/);
   assert.equal(why(['sqlite:a.db#key=title'], books), '');
+  // It was held only once the crawl had begun.
+  assert.match(why(['sqlite:a.db#key=nope']), /key nope: the fields are url, finalUrl, /);
+  assert.match(why(['mongodb:$DB#records=images&key=src']), /key src: the fields are url$/);
+  assert.match(why(['sqlite:a.db#records=failed&key=title'], books), /key title: the fields are/);
+  assert.equal(why(['sqlite:a.db#key=finalUrl', 'postgres:$DB#records=all&key=url']), '');
+  assert.match(why(['sqlite:a.db#records=links&key=url']), /the fields are from, to, text, rel/);
   assert.match(why(['sqlite:a.db#table=Orbweaver_Cursors'], books), /give it another/);
   assert.match(why(['sqlite:a.db'], rules(['a'], 'orbweaver_cursors')), /give it another/);
 });

@@ -9,19 +9,14 @@ import {
   type ItemRules,
 } from '../../../shared/items.ts';
 import { linkRuleName, ownRules } from '../../../shared/link-rule.ts';
+import { fieldsOfRecords, kindsOfRecords } from '../../../shared/output-records.ts';
 import {
   columnKinds,
   type NamedOutput,
   type OutputKind,
   type OutputRecords,
 } from '../../../shared/outputs.ts';
-import {
-  type FieldName,
-  fieldsOf,
-  type LineKind,
-  type RecordKind,
-  resultFields,
-} from '../../../shared/result-fields.ts';
+import { resultFields } from '../../../shared/result-fields.ts';
 import { imageUrlsOf, itemsOf, type Section } from '../../store/result-rows.ts';
 import { valuesOf } from '../result-lines.ts';
 import type { SinkCrawl } from '../sink.ts';
@@ -31,19 +26,6 @@ export type Row = { readonly seq: number; readonly values: Readonly<Record<strin
 export type ColumnType = 'text' | 'integer' | 'real' | 'boolean' | 'json' | 'time';
 export type Column = { readonly name: string; readonly type: ColumnType };
 
-const lineKinds: readonly LineKind[] = [
-  ...(['page', 'other', 'redirect', 'failed', 'blocked', 'excluded', 'sitemap'] as const),
-];
-const kindsOf: Readonly<Record<OutputRecords, readonly RecordKind[]>> = {
-  pages: ['page'],
-  images: ['image-url'],
-  failed: ['failed', 'blocked'],
-  items: ['item'],
-  rejected: ['rejected'],
-  links: ['item'],
-  downloads: ['image'],
-  all: lineKinds,
-};
 const itemTypes: Readonly<Record<FieldType, ColumnType>> = {
   text: 'text',
   number: 'real',
@@ -143,7 +125,7 @@ export class RowSource {
   /** The rows that these records are, in their order. They may need a further column. */
   rowsOf(sections: readonly Section[]): Row[] {
     const fit = this.#records === 'items' && this.#isTable ? this.#fitting() : undefined;
-    const kinds = kindsOf[this.#records];
+    const kinds = kindsOfRecords[this.#records];
     const rows: Row[] = [];
     for (const section of sections) {
       if (!kinds.includes(section.kind)) continue;
@@ -230,12 +212,9 @@ export class RowSource {
   }
 }
 
-function fixedColumns(records: OutputRecords): Column[] {
+function fixedColumns(records: Exclude<OutputRecords, 'items' | 'links'>): Column[] {
   if (records === 'images') return [{ name: 'url', type: 'text' }];
-  const kinds = kindsOf[records] as readonly LineKind[];
-  const names = new Set(kinds.flatMap((kind) => fieldsOf(kind)));
-  const inOrder = (Object.keys(resultFields) as FieldName[]).filter((name) => names.has(name));
-  return inOrder.map((name) => ({ name, type: resultFields[name].type }));
+  return fieldsOfRecords(records).map((name) => ({ name, type: resultFields[name].type }));
 }
 
 /** Of a field of a rule. Without a type of its own it may be anything. */
