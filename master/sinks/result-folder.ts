@@ -1,6 +1,6 @@
 /** The folder of a crawl's result files: what stands in it, and what is done to its names. */
-import { lstat, rename, stat, writeFile } from 'node:fs/promises';
-import { dirname } from 'node:path';
+import { lstat, readdir, rename, rm, rmdir, stat, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import { syncFolder } from '../../shared/sync-folder.ts';
 import { unusable } from './out-file.ts';
 
@@ -37,5 +37,24 @@ export async function moveAside(path: string): Promise<string | undefined> {
     } catch (error) {
       throw unusable(path, error);
     }
+  }
+}
+
+/** Does what makes the first files of a crawl. If it throws, those that it has made are removed
+ *  again, while they are empty: a crawl that is not begun leaves nothing, not even its name. */
+export async function orNothing(folder: string, work: () => Promise<void>): Promise<void> {
+  const before = await readdir(folder).catch(() => undefined);
+  try {
+    await work();
+  } catch (error) {
+    for (const name of await readdir(folder).catch(() => [])) {
+      const path = join(folder, name);
+      const isNew = before?.includes(name) !== true;
+      const found = isNew ? await lstat(path).catch(() => undefined) : undefined;
+      if (found?.isFile() && found.size === 0) await rm(path, { force: true });
+    }
+    // Not empty: it holds other files.
+    if (before === undefined) await rmdir(folder).catch(() => {});
+    throw error;
   }
 }

@@ -15,6 +15,7 @@ import { CrawlResults } from './crawl-results.ts';
 import type { CrawlResultsOptions, ResultCrawl } from './crawl-results-options.ts';
 import type { Outlet } from './outlet.ts';
 import { refuseMisplaced } from './output-places.ts';
+import { orNothing } from './result-folder.ts';
 import {
   type BegunFile,
   type ClosedTarget,
@@ -76,8 +77,10 @@ export class ResultQueue<C extends ResultCrawl> {
     { download }: { readonly download?: unknown } = {},
   ): Promise<void> {
     await refuseMisplaced(this.folderOf(crawlName), outputs, download !== undefined);
-    for (const kind of this.#options.sinks) await kind.prepare(crawlName);
-    await this.#prepareOutputs(crawlName, outputs);
+    await orNothing(this.folderOf(crawlName), async () => {
+      for (const kind of this.#options.sinks) await kind.prepare(crawlName);
+      await this.#prepareOutputs(crawlName, outputs);
+    });
   }
 
   /** To be called before a crawl has `all` of these outputs, of which some are new.

@@ -131,6 +131,8 @@ test('outputs: a file that is there already gets no part', { timeout }, async (t
   const refused = cluster.run(['master.js', ...args, ...own]);
   assert.equal((await refused.exited).code, 2);
   assert.match(refused.output, /p-00002\.csv is there already, and is not of this crawl/);
+  // It left the empty result files of a crawl that there is not.
+  assert.deepEqual(readdirSync(folder), ['p-00002.csv']);
   renameSync(join(folder, 'p-00002.csv'), join(folder, 'p-00003.csv'));
   await cluster.master(args);
   while ((await cluster.status()).state !== 'held') await setTimeout(100);
