@@ -160,6 +160,8 @@ class LmdbStore implements NativeStore {
   /** The last commit, while it has not begun. */
   #next: Commit | undefined;
   #writableAt = Number.NEGATIVE_INFINITY;
+  /** Number of the last transaction in the file. */
+  #last: number;
 
   constructor(root: RootDatabase<Buffer, Buffer>, path: string, isReadOnly = false) {
     this.#root = root;
@@ -174,6 +176,7 @@ class LmdbStore implements NativeStore {
       );
     // A new store gets its tables in one transaction, and so with one wait for the disk.
     this.#tables = isReadOnly ? open() : root.transactionSync(open, isWaited);
+    this.#last = this.#lastInFile;
   }
 
   has(table: Table, key: Uint8Array): boolean {
@@ -287,7 +290,9 @@ class LmdbStore implements NativeStore {
       // LMDB (lmdb-js 3.5.6) describes a refused write in 107 bytes of a buffer of 100, which may
       // abort the process: a disk that has become read-only must not get that far.
       if (performance.now() - this.#writableAt > writableMs) await this.#assertWritable();
+      this.#assertUntouched();
       await this.#put(changes);
+      this.#last = this.#lastInFile;
       await this.#assertWritable();
       // A read of this turn may have opened a snapshot from before; the next one must not use it.
       this.#root.resetReadTxn();
@@ -334,6 +339,24 @@ class LmdbStore implements NativeStore {
       `another file has taken the place of the store ${this.#path} while the master used it; all ` +
         'that was acknowledged is in the one that was there: put it back, and start again',
     );
+  }
+
+  /** Another program that writes into the file, as `cp` does, leaves pages of two stores in it. What
+   *  it has written is whole until the next commit.
+   *  @throws ConfigError */
+  #assertUntouched(): void {
+    if (this.#lastInFile === this.#last) return;
+    throw new ConfigError(
+      `another program has written into the store ${this.#path} while the master used it; put a ` +
+        'backup in its place, or start again, which checks what it is now',
+    );
+  }
+
+  /** LMDB reads it in the page cache, where the writes of all programs are. `getStats` of lmdb-js
+   *  (3.5.6) has it, too, but opens a snapshot for it. */
+  get #lastInFile(): number {
+    const { env } = this.#root as unknown as { env: { info(): { lastTxnId: number } } };
+    return env.info().lastTxnId;
   }
 
   /** After an error Linux makes a file system read-only, flushes nothing, and reports success

@@ -216,6 +216,29 @@ test('a copy in the place of a store ends its master: nothing more is acknowledg
   await assertStops(await cluster.master([]));
 });
 
+test('an old store that is written over one in use ends its master, and is left whole', {
+  timeout,
+}, async (t) => {
+  const cluster = new Cluster(t);
+  const master = await cluster.master([]);
+  const client = await cluster.connect();
+  const seeds = ['http://127.0.0.1:9/'];
+  const add = (crawl: string) => client.request('crawl.add', { crawl, seeds, priority: 0 });
+  const path = storeFile(join(cluster.data, 'store'));
+  await add('before');
+  const old = readFileSync(path);
+  await add('later');
+  // As `cp`, which keeps the file and so its inode.
+  writeFileSync(path, old, { flag: 'r+' });
+  await assert.rejects(add('after'));
+  assert.deepEqual(await master.exited, { code: 2, signal: null });
+  assert.match(
+    master.output,
+    /^master: another program has written into the store .*; put a backup in its place, or /m,
+  );
+  assert.equal(checkStore(path), undefined);
+});
+
 test('a copy of a data folder in use is free, but not the results of that master', {
   timeout,
 }, async (t) => {
