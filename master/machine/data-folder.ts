@@ -7,6 +7,7 @@
 import {
   type BigIntStats,
   closeSync,
+  existsSync,
   fstatSync,
   openSync,
   readFileSync,
@@ -17,7 +18,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { hostname } from 'node:os';
-import { join, resolve } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import { addressText } from '../../shared/client.ts';
 import { ConfigError, codeOf, messageOf } from '../../shared/errors.ts';
 import { isDiskFull, refusalText } from './disk-room.ts';
@@ -52,6 +53,8 @@ type Owner = Process & {
   readonly file?: string;
   /** Its folder of results. */
   readonly out?: string;
+  /** Its data folder. */
+  readonly data?: string;
 };
 
 /** Of the process that takes the folder. */
@@ -200,17 +203,28 @@ function refuseOddLock(lock: string): void {
   const found = statSync(lock, { throwIfNoEntry: false });
   if (found === undefined || found.isFile()) return;
   const what = found.isDirectory() ? 'a folder' : 'not a file';
-  throw new ConfigError(`${lock} is ${what}, so that no master can take its data folder; remove it`);
+  throw new ConfigError(
+    `${lock} is ${what}, so that no master can take its data folder; remove it`,
+  );
 }
 
 /** A copy of a folder in use knows the same crawls: its master would cut their result files, which
- *  the other one writes. @throws ConfigError */
+ *  the other one writes, or goes on with at its next start. @throws ConfigError */
 function refuseSharedResults(path: string, owner: Owner, { outFolder }: Taker): void {
-  if (owner.out === undefined || outFolder === undefined || owner.host !== hostname()) return;
-  if (!isRunning(owner) || !isSameFolder(owner.out, outFolder)) return;
+  const { data, out, pid } = owner;
+  if (out === undefined || outFolder === undefined || owner.host !== hostname()) return;
+  if (!isSameFolder(out, outFolder)) return;
+  if (isRunning(owner)) {
+    throw new ConfigError(
+      `the data folder ${path} is a copy of that of the master with process id ${pid}, which ` +
+        `writes its results to ${outFolder}; choose another --out`,
+    );
+  }
+  // Moved, or brought back from elsewhere, it is the only one.
+  if (data === undefined || isSameFolder(data, path) || !existsSync(join(data, 'store'))) return;
   throw new ConfigError(
-    `the data folder ${path} is a copy of that of the master with process id ${owner.pid}, which ` +
-      `writes its results to ${outFolder}; choose another --out`,
+    `the data folder ${path} is a copy of ${data}, which has its results in ${outFolder}; choose ` +
+      `another --out, or move ${data} away`,
   );
 }
 
@@ -278,7 +292,7 @@ function take(lock: string, { program, outFolder }: Taker): string | undefined {
       host: hostname(),
       ...processOf(process.pid),
       ...(program !== undefined && { program: processOf(program) }),
-      ...(outFolder !== undefined && { out: resolve(outFolder) }),
+      ...(outFolder !== undefined && { out: resolve(outFolder), data: resolve(dirname(lock)) }),
       file: fileName(fstatSync(file, { bigint: true })),
     };
     const text = JSON.stringify(owner);

@@ -259,10 +259,17 @@ test('a copy of a data folder in use is free, but not the results of that master
     refused.stderr,
     new RegExp(`is a copy of that of the master with process id ${pid}, .*; choose another --out`),
   );
-  await assertStops(await other.master([]));
   await master.said(/crawl default is done/);
   await assertStops(slave, master);
+  // Both could go on with these files, and would cut them in turn.
+  const late = cluster.run(['master.js', ...flags, '--out', cluster.out]);
+  assert.deepEqual(await late.exited, { code: 2, signal: null });
+  assert.match(
+    late.stderr,
+    /is a copy of .*data, which has its results in .*; choose another --out, or move .*data away/,
+  );
   assertExact(cluster, site.truth());
+  await assertStops(await other.master([]));
 });
 
 test('the lock of a master counts, also when another program has put it back', {
