@@ -7,15 +7,10 @@ import { CommandError, ConfigError } from '../../shared/errors.ts';
 import { type Environment, loginFault } from '../../shared/login.ts';
 import type { ResultListener } from '../sinks/result-events.ts';
 import type { ClosedTarget, Deleted, Resumed } from '../sinks/sink.ts';
+import { crawlRows } from '../store/crawl-rows.ts';
 import type { Eraser } from '../store/eraser.ts';
 import type { GroupCommit } from '../store/group-commit.ts';
-import {
-  crawlKey,
-  encodeCrawl,
-  encodeLastCrawl,
-  lastCrawlKey,
-  trapsKey,
-} from '../store/records.ts';
+import { crawlKey, encodeLastCrawl, lastCrawlKey, trapsKey } from '../store/records.ts';
 import { type Change, type CrawlTable, crawlTables } from '../store/store.ts';
 import type { ArchivesPort } from './commit/archives.ts';
 import type { ImagesPort } from './commit/images-port.ts';
@@ -44,7 +39,7 @@ type LifeCycleOptions = {
 /** A cancelled crawl keeps the results that are not written yet. */
 const cancelledTables: readonly CrawlTable[] = crawlTables.filter(
   // What was kept stays on record, so that a removal knows its files.
-  (table) => table !== 'results' && table !== 'contents',
+  (table) => table !== 'results' && table !== 'contents' && table !== 'spares',
 );
 /** How long a crawl that is over keeps its filter after it was asked for. */
 const restAfterMs = 1_000;
@@ -245,7 +240,7 @@ export class LifeCycle implements ResultListener<Crawl> {
       key: lastCrawlKey,
       value: encodeLastCrawl(crawls.lastId),
     } as const;
-    await this.#options.commits.written([this.#recordOf(crawl), last]);
+    await this.#options.commits.written([...this.#recordOf(crawl), last]);
     crawls.forget(crawl);
     this.#eraseRemoved(crawl.id);
     events.crawlRemoved(crawl);
@@ -351,7 +346,7 @@ export class LifeCycle implements ResultListener<Crawl> {
         if (crawl.removal === undefined) crawl.books.erased();
         const traps = { table: 'meta', key: trapsKey(crawl.id), value: undefined } as const;
         // Its removal may have come since: that has its own record.
-        return crawl.removal === undefined ? [traps, this.#recordOf(crawl)] : [traps];
+        return crawl.removal === undefined ? [traps, ...this.#recordOf(crawl)] : [traps];
       },
       done: () => {
         if (crawl.removal === undefined) crawls.erased(crawl.id);
@@ -403,7 +398,7 @@ export class LifeCycle implements ResultListener<Crawl> {
     crawls.queues.park(crawl);
     // Before that is on record: a start after a kill ends the crawl, and sweeps, again.
     await images?.rest(crawl);
-    await commits.written([...crawl.trapChanges(true), this.#recordOf(crawl)]);
+    await commits.written([...crawl.trapChanges(true), ...this.#recordOf(crawl)]);
     events.crawlEnded(crawl);
     await this.#rest(crawl);
   }
@@ -440,12 +435,12 @@ export class LifeCycle implements ResultListener<Crawl> {
     for (const timer of this.#restless.values()) clearTimeout(timer);
   }
 
-  #recordOf(crawl: Crawl): Change {
-    return { table: 'crawls', key: crawlKey(crawl.id), value: encodeCrawl(crawl.record()) };
+  #recordOf(crawl: Crawl): Change[] {
+    return crawlRows(crawl.record());
   }
 
   async #save(crawl: Crawl): Promise<void> {
-    await this.#options.commits.written([this.#recordOf(crawl)]);
+    await this.#options.commits.written(this.#recordOf(crawl));
   }
 }
 

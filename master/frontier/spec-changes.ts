@@ -8,8 +8,8 @@ import type { CrawlSpec } from '../../shared/crawl.ts';
 import { CommandError, ConfigError } from '../../shared/errors.ts';
 import { isSameTarget, namedOutputs } from '../../shared/outputs.ts';
 import type { Replies } from '../../shared/replies.ts';
+import { crawlRows } from '../store/crawl-rows.ts';
 import type { GroupCommit } from '../store/group-commit.ts';
-import { crawlKey, encodeCrawl } from '../store/records.ts';
 import type { ResultsPort } from './commit/results.ts';
 import type { Crawl } from './crawl/crawl.ts';
 import type { Crawls } from './crawl/crawls.ts';
@@ -143,8 +143,7 @@ export class SpecChanges {
   }
 
   async #save(crawl: Crawl): Promise<void> {
-    const value = encodeCrawl(crawl.record());
-    await this.#options.commits.written([{ table: 'crawls', key: crawlKey(crawl.id), value }]);
+    await this.#options.commits.written(crawlRows(crawl.record()));
   }
 }
 

@@ -3,15 +3,14 @@
 import { ConfigError } from '../../shared/errors.ts';
 import { filesName, type Lengths } from '../sinks/files.ts';
 import { parseRotating } from '../store/parts.ts';
-import { type CrawlRecord, decodeCrawl } from '../store/records.ts';
 import type { Salvage } from './salvage.ts';
+import { savedCrawls } from './saved-crawls.ts';
 import { missingFiles, recordedLengths, resultsOf } from './written.ts';
 
 /** Result files that are not there, or shorter than they were, each in a few words. A cancelled
  *  crawl needs none. */
 export function missingResults(salvage: Salvage, outFolder: string): string[] {
-  const crawls: CrawlRecord[] = [];
-  salvage.table('crawls', (_key, value) => crawls.push(decodeCrawl(Buffer.from(value))));
+  const { crawls } = savedCrawls(salvage);
   const known = new Map<number, Lengths>();
   const dates = new Map<number, string>();
   const { damage } = salvage.table('meta', (key, value) => {
@@ -20,7 +19,7 @@ export function missingResults(salvage: Salvage, outFolder: string): string[] {
     const rotating = parseRotating(key, value);
     if (rotating?.sink === filesName) dates.set(rotating.crawl, rotating.date);
   });
-  return crawls
+  return [...crawls.values()]
     .filter(({ state }) => state !== 'cancelled')
     .flatMap((crawl) => {
       const lengths = known.get(crawl.id);

@@ -24,7 +24,6 @@ import {
   type CrawlRecord,
   crawlKey,
   cursorKey,
-  decodeCrawl,
   decodeLastCrawl,
   decodeTask,
   encodeCrawl,
@@ -48,6 +47,7 @@ import { missingResults, refuseMissing } from './missing-results.ts';
 import { NextNumbers } from './next-numbers.ts';
 import { forgetReplacement, replacementIn, replaceStore } from './replacement.ts';
 import { Salvage, type Salvaged, type TakeRow } from './salvage.ts';
+import { savedCrawls } from './saved-crawls.ts';
 import { SavedRows } from './saved-rows.ts';
 import { SeenRebuild, seenTables } from './seen-rebuild.ts';
 import { WaitingRows } from './waiting-rows.ts';
@@ -68,6 +68,7 @@ import { countedAnew } from './written-counts.ts';
 /** Left over for others. */
 const spareBytes = 64e6;
 const empty = Buffer.alloc(0);
+const lastCommitLost = 'the last commit is lost: all rows are those of the one before it';
 
 /** Gives the lines to print. @throws ConfigError what the operator has to do */
 export async function repair(options: {
@@ -181,14 +182,10 @@ class Rebuilding {
 
   async run(): Promise<string[]> {
     const lengths = this.#meta();
-    const { isMixed } = this.#table('crawls', (_key, value) => {
-      // A copy: the secret would go on pointing into the page.
-      const record = decodeCrawl(Buffer.from(value));
-      // Of a removed crawl nothing is wanted but its number.
-      if (record.removal === 'erasing') this.#lastCrawl = Math.max(this.#lastCrawl, record.id);
-      else this.#crawls.set(record.id, record);
-      return undefined;
-    });
+    const { crawls, old, lastRemoved, of } = savedCrawls(this.#salvage);
+    for (const record of crawls.values()) this.#crawls.set(record.id, record);
+    this.#lastCrawl = Math.max(this.#lastCrawl, lastRemoved);
+    this.#report.add('crawls', crawls.size, { of });
     const seeded = new Set<number>();
     this.#table('seeds', (key, value) => {
       if (!this.#crawls.has(key.readUInt32BE(0))) return undefined;
@@ -231,8 +228,9 @@ class Rebuilding {
     this.#lengths(lengths);
     await this.#rows.commitTo(this.#store);
     for (const record of this.#crawls.values()) {
-      const counted = isMixed ? this.#countedAnew(record, lengths.get(record.id)) : record;
-      await this.#crawl(counted, isMixed && areTasksWhole);
+      const isOld = old.has(record.id);
+      const counted = isOld ? this.#countedAnew(record, lengths.get(record.id)) : record;
+      await this.#crawl(counted, isOld && areTasksWhole);
     }
     const last = Math.max(this.#lastCrawl, ...this.#crawls.keys());
     if (this.#format >= 3) this.#put('meta', lastCrawlKey, encodeLastCrawl(last));
@@ -240,6 +238,7 @@ class Rebuilding {
     // A later repair falls back on the roots of the commit before: they are to have all rows, too.
     this.#put('meta', formatKey, Buffer.from([this.#format]));
     await this.#rows.commitTo(this.#store);
+    if (this.#salvage.isOfCommitBefore) this.#notes.push(lastCommitLost);
     return [...this.#report.lines, ...this.#notes];
   }
 
@@ -258,7 +257,7 @@ class Rebuilding {
       else this.#put('meta', key, value);
     });
     this.#isMetaWhole = damage.length === 0;
-    this.#report.add('meta', rows, of);
+    this.#report.add('meta', rows, { of });
     this.#isNewSecret = this.#secret === undefined;
     this.#secret ??= randomBytes(16);
     if (this.#format > formatVersion) throw otherFormat(this.#format, formatVersion);
@@ -342,11 +341,11 @@ class Rebuilding {
   #readSeen(): boolean {
     let isRead = true;
     for (const table of seenTables) {
-      const { rows, of, damage } = this.#salvage.table(table, (key, value) => {
+      const salvaged = this.#salvage.table(table, (key, value) => {
         if (this.#crawls.has(key.readUInt32BE(0))) this.#seen.add(table, key, value);
       });
-      this.#report.add(table, rows, of);
-      isRead &&= damage.length === 0;
+      this.#report.add(table, salvaged.rows, salvaged);
+      isRead &&= salvaged.damage.length === 0;
     }
     return isRead;
   }
@@ -465,7 +464,7 @@ class Rebuilding {
       this.#put(target, row.key, row.value);
     };
     const salvaged = this.#salvage.table(table, take);
-    this.#report.add(target, table === 'crawls' ? this.#crawls.size : kept, salvaged.of);
+    this.#report.add(target, kept, salvaged);
     return salvaged;
   }
 

@@ -22,6 +22,7 @@ export type Salvaged = {
 /** Tables whose rows may be from another moment than the rest. */
 const mixable: ReadonlySet<Table> = new Set([
   'crawls',
+  'spares',
   'seeds',
   'seen',
   'runs',
@@ -36,7 +37,9 @@ const mixable: ReadonlySet<Table> = new Set([
 ]);
 
 /** Tables that a store of an earlier build may lack. */
-const added: ReadonlySet<Table> = new Set(['sources', 'runs', 'unsorted', 'contents', 'namings']);
+const added: ReadonlySet<Table> = new Set([
+  ...(['spares', 'sources', 'runs', 'unsorted', 'contents', 'namings'] as const),
+]);
 
 /** Receives a row, which is valid until the next one. */
 export type TakeRow = (key: Buffer, value: Buffer) => void;
@@ -62,6 +65,11 @@ export class Salvage {
   /** False: no part of it is a store. */
   get hasAny(): boolean {
     return this.#roots.some((roots) => roots.size > 0);
+  }
+
+  /** What the last commit has changed is lost, but what another set of roots has of it. */
+  get isOfCommitBefore(): boolean {
+    return this.#best > 0;
   }
 
   /** Bytes in use, at most. */
@@ -137,7 +145,10 @@ export class Salvage {
         const own = value.subarray(0, value.length - sumBytes);
         if (!isSound(keys, keyAt, keyBytes, values, valueAt, valueBytes)) {
           onDamage('a row has changed');
-        } else if (table === 'crawls' && crawlOfRow(key, own) === undefined) {
+        } else if (
+          (table === 'crawls' || table === 'spares') &&
+          crawlOfRow(key, own) === undefined
+        ) {
           // An old page in the place of a new one, which the disk has lost.
           onDamage('a row is of another table');
         } else {

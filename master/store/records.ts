@@ -3,6 +3,7 @@
  * A change here is a change of the on-disk format: raise `formatVersion` and read the old one.
  *
  *     crawls   crawl u32                              -> CrawlRecord
+ *     spares   crawl u32                              -> CrawlRecord, as it was some commits ago
  *     seeds    crawl u32                              -> hosts of the seeds, with their ports
  *              crawl u32 | host                       -> private blocks where its name was found
  *     seen     crawl u32 | fingerprint 16             -> nothing; since format 4 `runs`: runs.ts

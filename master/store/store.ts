@@ -10,6 +10,8 @@ export const tables = [
   /** Format version and the like. */
   'meta',
   'crawls',
+  /** crawl -> its record, some commits old: another page may be lost. For repair. */
+  'spares',
   /** crawl -> hosts of its seeds. */
   'seeds',
   /** crawl, run, bucket -> fingerprints: every URL and image that was ever admitted. */
@@ -48,6 +50,7 @@ export type Table = (typeof tables)[number];
 
 /** Tables whose keys begin with the number of a crawl; `crawls` itself is not one of them. */
 export const crawlTables = [
+  'spares',
   'tasks',
   'unsorted',
   'sources',

@@ -9,6 +9,7 @@
 import { randomBytes } from 'node:crypto';
 import { ConfigError } from '../../shared/errors.ts';
 import { decodeValue } from '../../shared/frame.ts';
+import { makeSpares } from './crawl-rows.ts';
 import { rowOfLines } from './line-rows.ts';
 import {
   afterPrefix,
@@ -59,6 +60,7 @@ export async function upgrade(
     await store.commit([...step(store), formatChange(version + 1)]);
   }
   await endRuns(store);
+  await makeSpares(store);
   return found;
 }
 

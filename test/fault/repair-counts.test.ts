@@ -78,3 +78,28 @@ test('repair: a crawl of the roots before gets the numbers of its lines', {
   }
   assert.fail('its last two commits never differed in the crawls and another table');
 });
+
+test('repair: a crawl whose record is lost in both sets of roots goes on from the spare one', {
+  timeout,
+}, async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'orbweaver-spare-'));
+  t.after(() => rmSync(folder, { recursive: true }));
+  const seed = randomInt(1 << 30);
+  const site = new ModelSite(seed, 60, 0);
+  await killedCrawl(folder, seed, 0.5);
+  const path = storeFile(join(folder, 'data/store'));
+  // It was one page where the last commit was of something else: the whole crawl was lost.
+  const { now, before } = rootsIn(path);
+  for (const { root } of [now, before].flatMap((tables) => tables.get('crawls') ?? [])) {
+    assert.ok(root !== undefined);
+    zero(path, root);
+  }
+  const folders = { dataFolder: join(folder, 'data'), outFolder: join(folder, 'out') };
+  const said = (await repair(folders)).join('\n');
+  assert.equal(checkStore(path), undefined);
+  assert.match(said, /^ {2}crawls +1 +0$/m);
+  assert.match(said, /^crawl default: its counts are made of its lines$/m);
+  assert.doesNotMatch(said, /that waited/);
+  await runStoredCrawl({ folder, site });
+  assert.deepEqual(await wrongWithEnd(folder, site), [], `seed ${seed}\n${said}`);
+});

@@ -8,15 +8,14 @@ import type { EarlierPage, FetchErrorBody } from '../../../shared/requests.ts';
 import { parseCanonical } from '../../../shared/url.ts';
 import { clockMs } from '../../machine/clock.ts';
 import { type ArchiveMark, archiveChange } from '../../store/archive-rows.ts';
+import { crawlRowsAt } from '../../store/crawl-rows.ts';
 import type { KeptImage } from '../../store/image-rows.ts';
 import {
   type BuriedRecord,
   commitKey,
-  crawlKey,
   decodeBuried,
   depthMax,
   encodeBuried,
-  encodeCrawl,
   encodeEarlier,
   encodeFault,
   encodeLastCrawl,
@@ -359,7 +358,7 @@ export class CommitBatch {
     if (commit === 1) {
       changes.push({ table: 'meta', key: lastCrawlKey, value: encodeLastCrawl(crawl.id) });
     }
-    changes.push({ table: 'crawls', key: crawlKey(crawl.id), value: encodeCrawl(crawl.record()) });
+    changes.push(...crawlRowsAt(commit, crawl.record()));
     return { admitted, commit, results, landed: this.#landing(landed) };
   }
 
