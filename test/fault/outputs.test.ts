@@ -242,3 +242,32 @@ test('outputs: a server that is away holds its crawl alone, which goes on by its
     cluster.fetched('a').map(({ url }) => url),
   );
 });
+
+test('outputs: postgres: a server that is read-only for a while is waited for', {
+  timeout,
+}, async (t) => {
+  const server = await startPostgres();
+  if (server === undefined) return;
+  t.after(() => server.close());
+  const cluster = new Cluster(t);
+  const output = `postgres://postgres@127.0.0.1:${server.port}/postgres#records=all`;
+  const args = [await site(t), '--slaves', '1', '--exit-when-done', '--per-host', '2'];
+  const sql = postgres(output.replace(/#.*/, ''), { max: 1, onnotice: () => {} });
+  t.after(() => sql.end());
+  const master = await cluster.master([...args, '--output', output]);
+  // As a primary that has become a standby: each session of now ends.
+  const change = async (how: string) => {
+    await sql.unsafe('SET SESSION CHARACTERISTICS AS TRANSACTION READ WRITE');
+    await sql.unsafe(how);
+    await sql`SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+      WHERE application_name = 'orbweaver'`;
+  };
+  await cluster.grown('pages.jsonl', 40);
+  await change('ALTER DATABASE postgres SET default_transaction_read_only = on');
+  await master.said(/its results wait for postgres \(postgres: .*read-only transaction\)/);
+  await change('ALTER DATABASE postgres RESET default_transaction_read_only');
+  assert.equal((await master.exited).code, 0, master.output);
+  assert.doesNotMatch(master.output, /is held/);
+  const [row] = await sql`SELECT count(*)::int AS n, count(DISTINCT _seq)::int AS d FROM "all"`;
+  assert.deepEqual({ ...row }, { n: pagesCount + 1, d: pagesCount + 1 });
+});

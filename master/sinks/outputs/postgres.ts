@@ -256,8 +256,9 @@ function quotedTable(table: string): string {
 }
 
 /** SQLSTATEs that pass: connection, resources, operator, locks, roll-back, a key that came since,
- *  and a log-in that an operator can put right. Source: PostgreSQL, appendix A. */
-const passing = /^(?:(?:08|28|40|53|55|57|58)...|23505)$/;
+ *  a server that is read-only for the time of a fail-over, one that ends idle transactions, and a
+ *  log-in that an operator can put right. Source: PostgreSQL, appendix A. */
+const passing = /^(?:(?:08|28|40|53|55|57|58)...|23505|25006|25P03)$/;
 
 function faultOf(error: Error): Error {
   const code = codeOf(error) ?? '';
