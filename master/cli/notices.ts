@@ -210,6 +210,14 @@ export class Notices implements FrontierListener, ResultListener<CrawlView> {
     this.#log.info({ crawl: name }, `crawl ${name} is no longer held${cut}`);
   }
 
+  /** An output that was replaced or given up while it could not be written. */
+  missed({ name }: CrawlView, sink: string, records: number): void {
+    this.#log.warn(
+      { crawl: name, sink, records },
+      `crawl ${name}: ${sink} does not get the last ${amount(records, 'record')}, which waited for it`,
+    );
+  }
+
   /** A cancelled crawl whose files are not as the master left them. */
   dropped({ name }: CrawlView, rows: number): void {
     this.#log.warn(

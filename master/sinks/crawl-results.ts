@@ -411,6 +411,10 @@ export class CrawlResults<C extends ResultCrawl> {
     const before = new Map(this.#outputs.map((output, i) => [output, this.outputOutlets[i]]));
     const outputs = namedOutputs(crawl.spec?.outputs ?? []);
     const lastCommit = await this.#completeLeaving(before, outputs);
+    for (const { commit, kind } of leaving(before, outputs)) {
+      const next = this.rows.recordAfter(commit);
+      if (next !== undefined) events.missed(crawl, kind.name, (crawl.lastRecord ?? 0) + 1 - next);
+    }
     const wasHeld = this.#outlets.some(({ state }) => state === 'held');
     const { made, changes } = await outletsFor({ id: crawl.id, lastCommit }, outputs, before, make);
     this.#outlets = [...this.#outlets.slice(0, this.#baseCount), ...made];

@@ -11,6 +11,8 @@ export interface ResultEvents<C> {
   /** A sink cannot write for now; or can again. */
   unavailable(crawl: C, sink: string, reason: string): void;
   available(crawl: C, sink: string): void;
+  /** A sink is no more, and that number of records waited for it. */
+  missed(crawl: C, sink: string, records: number): void;
   /** It is cancelled, and that number of its rows could not be written. */
   dropped(crawl: C, rows: number): void;
 }
@@ -43,6 +45,10 @@ export class ResultStream<C> implements ResultEvents<C> {
 
   available(crawl: C, sink: string): void {
     for (const listener of this.#listeners) listener.available?.(crawl, sink);
+  }
+
+  missed(crawl: C, sink: string, records: number): void {
+    for (const listener of this.#listeners) listener.missed?.(crawl, sink, records);
   }
 
   dropped(crawl: C, rows: number): void {

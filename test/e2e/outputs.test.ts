@@ -211,7 +211,8 @@ test('outputs: one that is taken away holds its crawl alone; set and sinks --dro
 }, async (t) => {
   const url = await site(t, 300, 60);
   const cluster = new Cluster(t);
-  await cluster.master([url, '--slaves', '1', '--per-host', '2', '--output', 'csv:a.csv']);
+  const args = [url, '--slaves', '1', '--per-host', '2', '--output', 'csv:a.csv'];
+  const master = await cluster.master(args);
   await cluster.grown('pages.jsonl', 3);
   const added = await cluster.ask(
     'set',
@@ -241,6 +242,9 @@ test('outputs: one that is taken away holds its crawl alone; set and sinks --dro
     ['files writing', 'csv held', 'csv-2 writing'],
   );
   assert.match(await cluster.ask('sinks', 'default', '--drop', 'csv'), /output csv .* is given up/);
+  // `set` left it out without a word.
+  const said = await master.said(/csv does not get the last (\d+) records, which waited for it/);
+  assert.ok(Number(said[1]) >= (listed.sinks[1]?.records ?? 0));
   const after = await cluster.status();
   assert.equal(after.state, 'running');
   await cluster.grown('pages.jsonl', 250);

@@ -163,6 +163,7 @@ export class SinkRig {
         released: () => this.said.push('released'),
         unavailable: (_crawl, sink) => this.said.push(`${sink} away`),
         available: (_crawl, sink) => this.said.push(`${sink} back`),
+        missed: (_crawl, sink) => this.said.push(`${sink} missed`),
         dropped: (_crawl, rows) => this.dropped.push(rows),
       },
       onError,
