@@ -1,16 +1,17 @@
 /**
  * What the cluster is measured against: one process, undici and htmlparser2, no queue, nothing
  * durable. Fetches every page of one host from a start URL, 32 at once, and collects its images
- * and links.
+ * and links. With a pace it fetches one page at a time, so many ms apart, and only so many pages.
  *
- *     node bare-loop.js URL
+ *     node bare-loop.js URL [MS PAGES]
  */
 import { Parser } from 'htmlparser2';
 import { Agent, request } from 'undici';
 
-const [start = ''] = process.argv.slice(2);
+const [start = '', paceMs, pagesMax = Number.POSITIVE_INFINITY] = process.argv.slice(2);
+const width = paceMs === undefined ? 32 : 1;
 const { origin } = new URL(start);
-const dispatcher = new Agent({ connections: 32, pipelining: 1 });
+const dispatcher = new Agent({ connections: width, pipelining: 1 });
 const seen = new Set<string>([start]);
 const images = new Set<string>();
 const queue = [start];
@@ -64,18 +65,19 @@ function resolve(href: string | undefined, base: string): URL | undefined {
 
 await new Promise<void>((done) => {
   const fill = () => {
-    while (running < 32) {
-      const url = queue.shift();
+    while (running < width) {
+      const url = pages < Number(pagesMax) ? queue.shift() : undefined;
       if (url === undefined) break;
       running++;
       fetchPage(url)
         .catch(() => {})
         .finally(() => {
           running--;
-          fill();
+          if (paceMs === undefined) fill();
+          else setTimeout(fill, Number(paceMs));
         });
     }
-    if (running === 0 && queue.length === 0) done();
+    if (running === 0 && (queue.length === 0 || pages >= Number(pagesMax))) done();
   };
   fill();
 });

@@ -3,6 +3,7 @@
  * parts to run only those, for example `npm run bench -- cost ingest`.
  *
  *     cost      CPU of the whole cluster beside a bare fetch-and-parse loop, same pages
+ *     small     crawls that are small, or slow, beside that loop; an idle pair
  *     ingest    links a second that one master takes in, durable and exact
  *     leases    leases and reports a second
  *     slow      two slaves on a site that takes 50 ms an answer
@@ -24,8 +25,9 @@
  *     many-crawls  thousands of crawls that are over: start, memory, removal, compaction
  *     fill      a store that grows to 6 M URLs: rate, bytes on the device, memory (some minutes)
  *
- * cost crawls the sites of BENCH_URL (parted by spaces), slow that of BENCH_SLOW_URL; by default
- * `python` and `boost`, and the slow twin of `boost`, of the real sites that `sites.ts` names.
+ * cost crawls the sites of BENCH_URL (parted by spaces), by default `python` and `boost` of the real
+ * sites that `sites.ts` names, small those of BENCH_SMALL_URL, by default `gimpzh` and `boost`, and
+ * slow that of BENCH_SLOW_URL, by default the slow twin of `boost`.
  */
 import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -48,6 +50,7 @@ import { anonymousBytes, childrenCpuMs, count, cpuMs, median, pause, say } from 
 import { overload } from './overload.ts';
 import { patterns } from './patterns.ts';
 import { sinks } from './sinks.ts';
+import { smallCrawls } from './small-crawls.ts';
 import { hosts, synthetic, syntheticMaster } from './synthetic.ts';
 import type { Load, Measured } from './synthetic-slave.ts';
 
@@ -291,6 +294,10 @@ function mb(bytes: number): string {
 
 const parts = {
   cost,
+  small: () =>
+    smallCrawls(
+      process.env['BENCH_SMALL_URL']?.split(' ') ?? [siteUrl('gimpzh'), siteUrl('boost')],
+    ),
   ingest,
   leases,
   slow,
