@@ -283,7 +283,8 @@ async function restart(cluster: Cluster): Promise<{ master: Program; seconds: nu
 
 /** The start URL of one of the real sites, which it starts if need be. */
 function siteUrl(site: string): string {
-  if (!existsSync(sites)) throw new Error('name sites to crawl with BENCH_URL, BENCH_SMALL_URL, BENCH_SLOW_URL');
+  if (!existsSync(sites))
+    throw new Error('name sites to crawl with BENCH_URL, BENCH_SMALL_URL, BENCH_SLOW_URL');
   execFileSync(sites, ['up'], { stdio: 'ignore' });
   return execFileSync(sites, ['url', site], { encoding: 'utf8' }).trim();
 }
