@@ -73,10 +73,8 @@ export const page: ReportedKind = {
     const moved = result.finalUrl !== task.url && !takeFinalUrl(batch, result.finalUrl);
     const excluded = moved ? undefined : exclusionOf(batch, task, result, isAnyPage);
     const counts = isAnyPage && !moved && excluded === undefined;
-    // Before its links, of which it is one: as a seed it is at depth 0.
-    const { redirectedTo } = result;
-    const isSent = task.depth === 0 && redirectedTo !== undefined;
-    const seedFault = isSent ? followSeed(batch, task, redirectedTo) : undefined;
+    // Before its links: where it redirects to is one of them, and at depth 0 as a seed.
+    if (task.depth === 0) judgeSeed(batch, task, result, excluded, isAnyPage);
     let linkCount = before + batch.links(report.links, task, at);
     for (const { priority, links } of report.follow ?? []) {
       linkCount += batch.links(links, { url: task.url, depth: task.depth, priority }, at);
@@ -96,11 +94,8 @@ export const page: ReportedKind = {
     if (counts) books.page(pageKind, { unchanged });
     else if (excluded !== undefined) books.excluded(pageKind);
     else if (result.error) books.failed(pageKind, result.error, task.url, result.status);
-    else if (moved || redirectedTo !== undefined) books.other(pageKind, 'redirects');
+    else if (moved || result.redirectedTo !== undefined) books.other(pageKind, 'redirects');
     else books.other(pageKind, 'others');
-    if (seedFault !== undefined)
-      batch.faultSeed(task, `redirects to ${redirectedTo}, ${seedFault}`);
-    if (task.depth === 0) judgeSeed(batch, task, found.result, excluded, isAnyPage);
     books.received(report.result.bytes);
     batch.remove(task);
     return true;
@@ -145,7 +140,11 @@ function judgeSeed(
 ): void {
   const { seeds } = batch.crawl.books;
   const { status, error, redirectedTo, type } = result;
-  if (redirectedTo !== undefined) return;
+  if (redirectedTo !== undefined) {
+    const why = followSeed(batch, task, redirectedTo);
+    if (why !== undefined) batch.faultSeed(task, `redirects to ${redirectedTo}, ${why}`);
+    return;
+  }
   if (error === undefined && (status === 200 || status === 304)) seeds.answer();
   if (error !== undefined) batch.faultSeed(task, failedText(error));
   else if (excluded === 'noindex') batch.faultSeed(task, 'says noindex, see --obey');
