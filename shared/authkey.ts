@@ -39,7 +39,7 @@ function readAuthkeys(path: string): readonly [Buffer, ...Buffer[]] {
     );
   }
   refuseOpenFile(path, stats);
-  const [first, ...others] = text.split(/\r?\n/).filter((line) => line !== '');
+  const [first, ...others] = keysIn(text);
   if (first === undefined)
     throw new ConfigError(
       `the authkey file ${path} is empty; put a key on its first line, or delete it`,
@@ -56,9 +56,14 @@ function readAuthkeys(path: string): readonly [Buffer, ...Buffer[]] {
 /** Returns the key that a program was given, which may be all that the key file holds: its first
  *  line. No key of a file has a line end. */
 export function givenAuthkey(given: string | Uint8Array): Buffer {
-  const key = Buffer.from(given);
-  const lines = key.toString('latin1').split(/\r?\n/);
-  return Buffer.from(lines.find((line) => line !== '') ?? '', 'latin1');
+  // Any bytes may be a key.
+  const [first = ''] = keysIn(Buffer.from(given).toString('latin1'));
+  return Buffer.from(first, 'latin1');
+}
+
+/** One a line. */
+function keysIn(text: string): string[] {
+  return text.split(/\r?\n/).filter((line) => line !== '');
 }
 
 /** Returns the key in a file that is used to connect. @throws ConfigError */

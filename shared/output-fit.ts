@@ -94,9 +94,7 @@ function misfit(output: Output, given: ItemRules) {
   if (name.split('.').at(-1)?.toLowerCase() === cursorTable) {
     return `must not have the table ${cursorTable}, which holds how far outputs are: give it another`;
   }
-  if (!isOfItems) {
-    return misfitOfKey(key, taken === 'images' ? ['url'] : fieldsOfRecords(taken));
-  }
+  if (!isOfItems) return misfitOfKey(key, fieldsOfRecords(taken));
   const wanted = Object.entries(items).filter(([one]) => rule === undefined || one === rule);
   const fields = new Map<string, FieldRule>();
   for (const [, of] of wanted) {

@@ -22,10 +22,9 @@ export const kindsOfRecords: Readonly<Record<OutputRecords, readonly RecordKind[
   all: lineKinds,
 };
 
-/** In the order of lines. Those of items are the fields of their rules, and images have a URL. */
-export function fieldsOfRecords(
-  records: Exclude<OutputRecords, 'items' | 'links' | 'images'>,
-): FieldName[] {
+/** In the order of lines. Those of items are the fields of their rules. */
+export function fieldsOfRecords(records: Exclude<OutputRecords, 'items' | 'links'>): FieldName[] {
+  if (records === 'images') return ['url'];
   const kinds = kindsOfRecords[records] as readonly LineKind[];
   const names = new Set(kinds.flatMap((kind) => fieldsOf(kind)));
   return (Object.keys(resultFields) as FieldName[]).filter((name) => names.has(name));

@@ -23,6 +23,7 @@ import { addressText } from '../../shared/client.ts';
 import { ConfigError, codeOf, messageOf } from '../../shared/errors.ts';
 import { isDiskFull, refusalText } from './disk-room.ts';
 import { makeFolder } from './make-folder.ts';
+import { isSameFile } from './same-file.ts';
 
 /** What to do when the disk has failed. */
 export const afterFault =
@@ -233,7 +234,7 @@ function isSameFolder(one: string, other: string): boolean {
   const [a, b] = [one, other].map((path) =>
     statSync(path, { bigint: true, throwIfNoEntry: false }),
   );
-  return a !== undefined && b !== undefined && fileName(a) === fileName(b);
+  return b !== undefined && isSameFile(a, b);
 }
 
 /** Removes a lock that a crash has left, of which this is the text. Another process may have done

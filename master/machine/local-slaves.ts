@@ -8,7 +8,6 @@
  *   wait for a robots.txt and no connected slave could fetch it, the master runs
  *   `slave.js --robots-only` until another slave joins.
  */
-
 import { existsSync } from 'node:fs';
 import { basename } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';

@@ -2,7 +2,6 @@
  * The operator's view of the work: a status block that repaints itself on a terminal, one log line
  * per interval otherwise, and a summary at a crawl's end.
  */
-
 import { amount, grouped } from '../../shared/amount.ts';
 import { masterCall } from '../../shared/calls.ts';
 import { trapRules } from '../../shared/crawl.ts';

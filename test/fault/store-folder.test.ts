@@ -191,14 +191,20 @@ test('a store that is gone while seeds are added ends the master in one line', {
   );
 });
 
-test('a copy in the place of a store ends its master: nothing more is acknowledged', {
-  timeout,
-}, async (t) => {
+/** `add` adds a crawl of that name: one commit. */
+async function masterToAdd(t: TestContext) {
   const cluster = new Cluster(t);
   const master = await cluster.master([]);
   const client = await cluster.connect();
   const seeds = ['http://127.0.0.1:9/'];
   const add = (crawl: string) => client.request('crawl.add', { crawl, seeds, priority: 0 });
+  return { cluster, master, add };
+}
+
+test('a copy in the place of a store ends its master: nothing more is acknowledged', {
+  timeout,
+}, async (t) => {
+  const { cluster, master, add } = await masterToAdd(t);
   await add('before');
   // As by `mv` to another disk, and a link in its place.
   const [moved, copy] = [`${cluster.data}.moved`, `${cluster.data}.copy`];
@@ -219,11 +225,7 @@ test('a copy in the place of a store ends its master: nothing more is acknowledg
 test('an old store that is written over one in use ends its master, and is left whole', {
   timeout,
 }, async (t) => {
-  const cluster = new Cluster(t);
-  const master = await cluster.master([]);
-  const client = await cluster.connect();
-  const seeds = ['http://127.0.0.1:9/'];
-  const add = (crawl: string) => client.request('crawl.add', { crawl, seeds, priority: 0 });
+  const { cluster, master, add } = await masterToAdd(t);
   const path = storeFile(join(cluster.data, 'store'));
   await add('before');
   const old = readFileSync(path);

@@ -213,7 +213,6 @@ export class RowSource {
 }
 
 function fixedColumns(records: Exclude<OutputRecords, 'items' | 'links'>): Column[] {
-  if (records === 'images') return [{ name: 'url', type: 'text' }];
   return fieldsOfRecords(records).map((name) => ({ name, type: resultFields[name].type }));
 }
 
