@@ -1,5 +1,4 @@
 /** The slave's command line and environment, frozen into plain options. */
-
 import { hostname } from 'node:os';
 import { resolve } from 'node:path';
 import * as z from 'zod';

@@ -2,7 +2,6 @@
  * One WARC file that is written, with its index beside it. It only grows, and is cut back to what
  * is on record.
  */
-
 import { constants, type Stats } from 'node:fs';
 import { type FileHandle, open, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';

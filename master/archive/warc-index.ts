@@ -3,7 +3,6 @@
  * sorted. All that it says is in the WARC file. So it is no loss if it cannot be written, or if
  * somebody takes it away or changes it: it is made again of the records.
  */
-
 import { constants } from 'node:fs';
 import { type FileHandle, lstat, open, readFile, rm } from 'node:fs/promises';
 import { basename } from 'node:path';

@@ -1,5 +1,4 @@
 /** The master's log lines for its operator, except for the progress of crawls. */
-
 import { existsSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { join } from 'node:path';

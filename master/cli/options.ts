@@ -1,5 +1,4 @@
 /** The master's command line, environment and config file, frozen into plain options. */
-
 import type { Command } from 'commander';
 import { masterCall, slaveCall, slaveFiles } from '../../shared/calls.ts';
 import { makeCommand } from '../../shared/cli.ts';

@@ -5,7 +5,6 @@ import { fieldsOfRule, type ItemRules } from '../../shared/items.ts';
 import { ownRules } from '../../shared/link-rule.ts';
 import type { CrawlStatus } from '../../shared/protocol.ts';
 import type { RuleCounts } from '../../shared/rule-results.ts';
-
 import { followText } from './explain.ts';
 
 type Counts = Readonly<Record<string, RuleCounts>>;

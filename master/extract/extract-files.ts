@@ -8,7 +8,6 @@
  * What stands behind the lengths on record does not count: the next run cuts it, so that a kill at
  * any moment leaves each row once.
  */
-
 import { randomBytes } from 'node:crypto';
 import { rmSync } from 'node:fs';
 import { type FileHandle, open, readdir, readFile, stat } from 'node:fs/promises';

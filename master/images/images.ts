@@ -2,7 +2,6 @@
  * The images of all crawls that download some: their folders, and what is known of each by its
  * content. The frontier calls it. Source: docs/download.md.
  */
-
 import { join } from 'node:path';
 import type { CrawlSpec } from '../../shared/crawl.ts';
 import { shardBytesDefault } from '../../shared/images.ts';

@@ -10,7 +10,6 @@
  * number of pages, a table with a wrong depth, a lost older meta page, and a file that lacks its
  * last page. It also takes 2.3 times the CPU time. And repair reads the pages itself in any case.
  */
-
 import { existsSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';

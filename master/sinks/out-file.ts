@@ -9,7 +9,6 @@
  *
  * It is opened for appending, so that a file that another program cuts gets no hole.
  */
-
 import { constants } from 'node:fs';
 import { type FileHandle, open, stat } from 'node:fs/promises';
 import { crc32 } from 'node:zlib';

@@ -13,7 +13,6 @@
  *   dirties the whole folio of the page cache, up to 2 MiB for each page of 4 KiB. A full disk is
  *   then an error, not a SIGBUS, and a stray write of native code cannot reach the file.
  */
-
 import { chownSync, closeSync, existsSync, openSync, rmSync, statSync } from 'node:fs';
 import { stat, utimes } from 'node:fs/promises';
 import { createRequire } from 'node:module';

@@ -8,7 +8,6 @@
  * A crash before the name is on record leaves a temporary file that is written over; one behind it
  * leaves a file that is renamed, or is found under its name.
  */
-
 import { type FileHandle, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname, extname, join } from 'node:path';
 import type { ByteWriter, ParquetWriter } from 'hyparquet-writer';
