@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import test from 'node:test';
 import fc from 'fast-check';
 import { isHttpUrl, withHttpImages } from '../../master/frontier/commit/image-addresses.ts';
+import { parseUrl } from '../../shared/url.ts';
 import { leaseOf, reportOf, worldTest } from '../support/world.ts';
 
 const a = 'http://a.example';
@@ -36,6 +37,8 @@ test('images: http and https URLs as the URL parser writes them, and nothing els
     'http://a.example#b/x.png',
     `${a}/a/../x.png`,
     `${a}/./x.png`,
+    `${a}//.a/.`,
+    `${a}//.a/../x.png`,
     `${a}/x.png\n${a}/y.png`,
     `${a}/\x1b[2J`,
     `${a}/x.png#\x07`,
@@ -56,10 +59,11 @@ test('images: the quick way says what the URL parser says', () => {
   fc.assert(
     fc.property(prefix, text, (start, rest) => {
       const url = start + rest;
-      const isSame = URL.canParse(url) && new URL(url).href === url;
+      // Not `new URL`: that of Node 20 keeps some segments of dots.
+      const isSame = URL.canParse(url) && parseUrl(url).href === url;
       assert.equal(isHttpUrl(url), isSame, url);
     }),
-    { numRuns: 5_000 },
+    { numRuns: 5_000, examples: [['http://a.b/', '/.a/.']] },
   );
 });
 
