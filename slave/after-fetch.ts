@@ -21,7 +21,7 @@ import type { Kind } from './kinds/kind.ts';
 import type { Outbox } from './outbox.ts';
 import type { CrawlRules } from './rules/crawl-rules.ts';
 import type { Evaluated } from './rules/fit.ts';
-import { archiveWith, ofFailure } from './statements.ts';
+import { ofFailure, ofOutcome } from './statements.ts';
 import { Turns } from './turns.ts';
 
 type Found = { readonly ok: true };
@@ -109,18 +109,16 @@ export class AfterFetch {
   async #finish(answered: Answered): Promise<void> {
     const { outbox, onDone } = this.#options;
     const { task, kind, recording } = answered;
-    const held = { task: task.task, lease: task.lease };
     const abort = new AbortController();
     this.#underWay.set(task, abort);
     try {
       const end = await this.#seen(answered, abort);
       if (end === undefined) return;
-      const statements = end.found.ok
-        ? kind.statements(held, end.found, end.made)
-        : [ofFailure(held, end.found)];
-      const isPutOff = !end.found.ok && end.found.isPutOff === true;
-      const all = isPutOff ? statements : archiveWith(statements, recording);
-      for (const statement of all) outbox.tell(statement);
+      const { found, made } = end;
+      const statements = ofOutcome(task, found, recording, (held, answer) =>
+        kind.statements(held, answer, made),
+      );
+      for (const statement of statements) outbox.tell(statement);
     } finally {
       this.#underWay.delete(task);
       onDone();
@@ -187,7 +185,10 @@ export class AfterFetch {
     // One for each frame that is being fetched.
     setMaxListeners(0, signal);
     return await browser.render({
-      ...{ document, spec, render, signal },
+      document,
+      spec,
+      render,
+      signal,
       userAgent: identity.userAgent,
       cookies: given.flatMap(pairOf),
       blocks: task.private ?? [],

@@ -83,12 +83,22 @@ export function imageStatement(
   return { ...said, image: { digest: facts.sha256, bytes: content } };
 }
 
+/** Returns the statements about a task whose fetch has ended. `ofAnswer`: those of its kind. */
+export function ofOutcome<Found extends { readonly ok: true }>(
+  { task, lease }: Held,
+  outcome: Found | FailedOutcome,
+  recording: Recording | undefined,
+  ofAnswer: (held: Held, found: Found) => Statement[],
+): Statement[] {
+  const held = { task, lease };
+  if (outcome.ok) return withArchive(ofAnswer(held, outcome), recording);
+  const failure = [ofFailure(held, outcome)];
+  return outcome.isPutOff === true ? failure : withArchive(failure, recording);
+}
+
 /** Returns the statements about a task, the last one with what was asked and answered in its fetch;
  *  `recording` is undefined if that is not wanted. */
-export function archiveWith(
-  statements: Statement[],
-  recording: Recording | undefined,
-): Statement[] {
+function withArchive(statements: Statement[], recording: Recording | undefined): Statement[] {
   const last = statements.at(-1);
   if (last === undefined || recording === undefined) return statements;
   const { exchanges } = recording;

@@ -9,14 +9,11 @@
  * all other tasks, also in the middle of a fetch: the master gives them to another slave, and a
  * host must not be asked by both.
  */
-import { randomInt } from 'node:crypto';
 import type { Joining } from '../shared/cli.ts';
 import type { MasterClient } from '../shared/client.ts';
-import { type FetchSpec, fetchSpecSchema } from '../shared/crawl.ts';
-import { ConfigError, messageOf } from '../shared/errors.ts';
-import { rarely } from '../shared/flags.ts';
+import { ConfigError } from '../shared/errors.ts';
 import type { Logger } from '../shared/log.ts';
-import { limits, type Push, type TaskPush } from '../shared/protocol.ts';
+import { limits, type Push } from '../shared/protocol.ts';
 import { version } from '../shared/version.ts';
 import { Abilities } from './abilities.ts';
 import { AfterFetch } from './after-fetch.ts';
@@ -25,24 +22,19 @@ import { Browsers } from './browser/browsers.ts';
 import type { BrowserSettings } from './browser/find.ts';
 import { CreditTeller } from './credit-teller.ts';
 import type { Executor } from './exec/executor.ts';
-import { type FetchContext, Fetcher } from './fetch/fetcher.ts';
-import { Identities, type Identity } from './fetch/identities.ts';
+import { Fetcher } from './fetch/fetcher.ts';
 import { slaveAddresses } from './fetch/name-outage.ts';
-import type { FailedOutcome } from './fetch/outcome.ts';
 import { Proxies } from './fetch/proxies.ts';
-import { type Recording, recordingOf } from './fetch/recording.ts';
-import { FetchLog } from './fetch-log.ts';
-import { isUrgent, kindOf } from './kinds/kinds.ts';
+import { Fetches } from './fetches.ts';
+import { isUrgent } from './kinds/kinds.ts';
+import { KnownCrawls } from './known-crawls.ts';
 import { Lacks } from './lack.ts';
-import { Logins } from './logins.ts';
 import { MasterLink } from './master-link.ts';
 import { Outbox } from './outbox.ts';
 import { residentBytes } from './resident-bytes.ts';
 import { CrawlRules } from './rules/crawl-rules.ts';
 import { Slots, socketsOf } from './slots.ts';
-import { archiveWith, internalError, ofFailure, unable, unknownKind } from './statements.ts';
 import { giveBack, Trains } from './trains.ts';
-import { Turns } from './turns.ts';
 import { WaitingTasks } from './waiting-tasks.ts';
 
 type WorkerOptions = {
@@ -60,14 +52,6 @@ type WorkerOptions = {
   readonly log: Logger;
 };
 
-type KnownCrawl = {
-  readonly spec: FetchSpec;
-  readonly identities: Identities;
-  /** Undefined: it needs no login. */
-  readonly logins: Logins | undefined;
-  isStale: boolean;
-};
-
 /** How long a drain waits for fetches under way. */
 const drainMs = 35_000;
 /** A fetch goes on after a shorter stop of the process. */
@@ -79,17 +63,13 @@ export class Worker {
   readonly #options: WorkerOptions;
   readonly #link: MasterLink;
   readonly #fetcher: Fetcher;
-  readonly #fetchLog: FetchLog | undefined;
   readonly #proxies: Proxies;
-  /** Specs of crawls from the master. `isStale`: of an earlier session. */
-  readonly #crawls = new Map<number, KnownCrawl>();
+  readonly #crawls: KnownCrawls;
   readonly #queued = new WaitingTasks();
   readonly #trains: Trains;
-  readonly #fetching = new Map<TaskPush, AbortController>();
+  readonly #fetches: Fetches;
   readonly #slots: Slots;
   readonly #bodies: BodyRoom;
-  /** A controller serves fetch after fetch until it has aborted one: they are slow to make. */
-  readonly #spareAborts: AbortController[] = [];
   readonly #outbox: Outbox;
   readonly #rules: CrawlRules;
   /** Fetched, and out of their slots: their pages wait for the browser, and for the rules. */
@@ -111,7 +91,6 @@ export class Worker {
       this.#credit.lent(lent);
       this.#fill();
     });
-    this.#fetchLog = FetchLog.of(options.log);
     const lacks = new Lacks(options.log);
     this.#fetcher = new Fetcher({ ...socketsOf(options.slots), addresses: this.#addresses, lacks });
     this.#bodies = new BodyRoom(options.slots, () => this.#outbox.isFull);
@@ -136,7 +115,7 @@ export class Worker {
     this.#outbox = new Outbox({
       master: () => this.#link.master,
       onRoom: () => this.#fill(),
-      isAlone: () => this.#fetching.size + this.#after.size <= 1,
+      isAlone: () => this.#fetches.size + this.#after.size <= 1,
       holdMs: (lease) => this.#trains.holdMs(lease),
       log: options.log,
     });
@@ -144,11 +123,34 @@ export class Worker {
     const onMissing = (crawl: string, why: string) =>
       options.log.warn({ crawl }, `gets no pages of this crawl: article ${why}`);
     this.#rules = new CrawlRules({ onKilled, onMissing, page: options.page, lacks });
-    this.#after = new AfterFetch({
-      ...{ rules: this.#rules, fetcher: this.#fetcher, outbox: this.#outbox },
+    const parts = {
+      fetcher: this.#fetcher,
+      rules: this.#rules,
+      outbox: this.#outbox,
       master: () => this.#link.master,
+    };
+    this.#after = new AfterFetch({
+      ...parts,
       browsers: () => this.#browsers,
       onDone: () => this.#fill(),
+    });
+    this.#crawls = new KnownCrawls({ ...parts, proxies: this.#proxies });
+    this.#fetches = new Fetches({
+      ...parts,
+      crawls: this.#crawls,
+      slots: this.#slots,
+      bodies: this.#bodies,
+      trains: this.#trains,
+      after: this.#after,
+      canRender: () => this.#browsers?.isAble === true,
+      hasPageFunction: options.page !== undefined,
+      onFailed: (task, outcome) =>
+        giveBack(this.#link.master, this.#queued.takeRefused(task, outcome)),
+      onEnded: (task) => {
+        if (task.trial === undefined) this.#credit.ended();
+        this.#fill();
+      },
+      log: options.log,
     });
     this.#link = new MasterLink(options, {
       onJoined: (master) => {
@@ -172,7 +174,9 @@ export class Worker {
       const { browser } = this.#options;
       if (browser !== undefined) {
         this.#browsers = await Browsers.open(browser, {
-          ...{ addresses: this.#addresses, slots: this.#options.slots, log: this.#options.log },
+          addresses: this.#addresses,
+          slots: this.#options.slots,
+          log: this.#options.log,
           onAble: () => this.#tellAbilities(this.#link.master),
         });
       }
@@ -182,7 +186,7 @@ export class Worker {
       clearInterval(this.#extender);
       this.#credit.close();
       clearInterval(this.#stateTimer);
-      this.#fetchLog?.close();
+      this.#fetches.close();
       this.#options.executor?.close();
       await Promise.all([this.#fetcher.close(), this.#rules.close(), this.#browsers?.close()]);
     }
@@ -193,16 +197,16 @@ export class Worker {
   async drain(): Promise<void> {
     if (this.#state !== 'working') return;
     this.#state = 'draining';
-    if (this.#fetching.size > 0) {
+    if (this.#fetches.size > 0) {
       this.#options.log.info(
-        { fetching: this.#fetching.size },
+        { fetching: this.#fetches.size },
         'leaving when the current fetches are done; a second signal ends at once',
       );
     }
     const { master } = this.#link;
     master?.notify('task.credit', { count: 0, slots: 0 });
     const { trials } = this.#slots;
-    for (const task of trials) this.#fetching.get(task)?.abort();
+    this.#fetches.abort((task) => trials.includes(task));
     this.#trains.giveBack();
     giveBack(master, [...this.#queued.clear(), ...trials]);
     await Promise.all([this.#idle(), this.#options.executor?.drain()]);
@@ -215,19 +219,15 @@ export class Worker {
     if (stoppedMs < stoppedMsMax) return;
     this.#after.giveBack();
     this.#trains.giveBack();
-    for (const abort of this.#fetching.values()) abort.abort();
-    giveBack(this.#link.master, this.#fetching.keys());
+    this.#fetches.abort();
+    giveBack(this.#link.master, this.#fetches.tasks);
   }
 
   #joined(master: MasterClient): void {
     // A slave that leaves reports its results first.
     this.#outbox.tellAll(master);
     if (this.#state !== 'working') return;
-    // A crawl of which a whole session said nothing ended while we were away.
-    for (const [id, crawl] of this.#crawls) {
-      if (crawl.isStale) this.#forget(id);
-      crawl.isStale = true;
-    }
+    this.#crawls.sessionBegins();
     clearInterval(this.#extender);
     this.#extender = setInterval(() => this.#extend(), master.hello.leaseMs / 4);
     // A master that does not know the verb takes no notice. [S-6]
@@ -247,7 +247,7 @@ export class Worker {
       master.notify('slave.state', {
         version,
         memoryBytes: residentBytes(),
-        fetching: Math.min(this.#fetching.size, limits.creditMax),
+        fetching: Math.min(this.#fetches.size, limits.creditMax),
       });
     clearInterval(this.#stateTimer);
     this.#stateTimer = setInterval(tell, stateEveryMs);
@@ -263,10 +263,10 @@ export class Worker {
   #take(push: Push): void {
     switch (push.verb) {
       case 'crawl.spec':
-        this.#learn(push.crawl, fetchSpecSchema.parse(push.fetch, rarely), push.round, push.name);
+        this.#crawls.learn(push);
         return;
       case 'crawl.ended':
-        this.#forget(push.crawl);
+        this.#crawls.forget(push.crawl);
         return;
       case 'task.push':
         if (this.#state === 'working') this.#queued.add(this.#trains.take(push.tasks));
@@ -289,158 +289,23 @@ export class Worker {
     }
   }
 
-  /** The first spec of a crawl, or another one: it is that of all tasks that are not begun. */
-  #learn(id: number, spec: FetchSpec, round = 0, name = ''): void {
-    const known = this.#crawls.get(id);
-    const turn = randomInt(2 ** 16);
-    const identities = new Identities(spec, this.#proxies, turn, known?.identities);
-    const logins = this.#loginsOf(id, spec, round, known?.logins);
-    this.#crawls.set(id, { spec, identities, logins, isStale: false });
-    this.#rules.learn(id, spec, name);
-  }
-
-  #loginsOf(crawl: number, { login }: FetchSpec, round: number, before?: Logins) {
-    if (login === undefined) return undefined;
-    const onFailed = (why: string) =>
-      this.#link.master?.notify('login.failed', { crawl, round, why });
-    const parts = { fetcher: this.#fetcher, rules: this.#rules };
-    return new Logins({ login, round, onFailed, ...parts }, before);
-  }
-
-  #forget(crawl: number): void {
-    this.#crawls.delete(crawl);
-    this.#rules.forget(crawl);
-  }
-
   #fill(): void {
     this.#bodies.look();
     while (!this.#outbox.isFull && !this.#after.isFull && this.#state === 'working') {
       const task = this.#queued.first;
       if (task === undefined) break;
-      if (!this.#slots.isFree(this.#fetching.size) && !isUrgent(task)) break;
+      if (!this.#slots.isFree(this.#fetches.size) && !isUrgent(task)) break;
       this.#queued.takeFirst();
-      if (task.train === undefined) void this.#work(task);
-      else void this.#work(task).then((isFine) => this.#trains.ended(task, isFine));
+      const end = this.#fetches.begin(task);
+      if (task.train !== undefined) void end.then((isFine) => this.#trains.ended(task, isFine));
     }
-    if (this.#fetching.size + this.#after.size === 0 && this.#outbox.isEmpty) this.#onIdle();
-  }
-
-  /** Returns whether the host gave a definite answer. */
-  async #work(task: TaskPush): Promise<boolean> {
-    const crawl = this.#crawls.get(task.crawl);
-    if (crawl === undefined) return false; // the master tells it before the first task
-    const { items, follow: rules, render } = crawl.spec;
-    const isRendered = render !== undefined;
-    const way = this.#options.page ? 'function' : (items ?? rules) ? 'rules' : undefined;
-    const kind = kindOf(task, way, isRendered);
-    if (kind === undefined) return this.#refuse(task, unknownKind);
-    const isUnable = isRendered && this.#browsers?.isAble !== true;
-    const putOff = isUnable ? unable : kind.putOff?.(crawl.spec);
-    if (putOff !== undefined) return this.#refuse(task, putOff);
-    const abort = this.#spareAborts.pop() ?? new AbortController();
-    this.#fetching.set(task, abort);
-    const begunAt = performance.now();
-    const { signal } = abort;
-    const { lease, open, last, private: blocks, trial, request } = task;
-    const { etag, lastModified, validatedUrl, tellMs } = task;
-    this.#slots.begins(task);
-    const seat = this.#bodies.enter();
-    const validators = etag || lastModified ? { etag, lastModified } : undefined;
-    const isTimed = task.timed === true;
-    const master = () => this.#link.master;
-    const onLeft = () => this.#trains.left(task);
-    const onAsk = () => this.#trains.interrupted(task);
-    const onLost = () => abort.abort();
-    const turns = new Turns({ lease, isTimed, tellMs, master, onLost, onLeft, onAsk });
-    let recording: Recording | undefined;
-    let used: Identity | undefined;
-    const onAnswer = () => this.#slots.answered(task);
-    const onStart = () => {
-      // A proxy gets no more connections than there are slots.
-      if (!signal.aborted) this.#slots.asks(task, used?.proxy === undefined);
-      turns.started();
-    };
-    try {
-      const { spec, identities, logins } = crawl;
-      const fetched = await identities.through(async (identity) => {
-        used = identity;
-        if (logins !== undefined && kind.needsLogin) {
-          const url = task.url.replace(/#.*/, '');
-          const turn = () => turns.follow(url);
-          const hears = { onStart, onAnswer, turn };
-          const { isTimed } = turns;
-          const at = { ...{ url, spec, identity, signal, open, blocks }, isTimed, ...hears };
-          const failed = await logins.enter(at);
-          if (failed !== undefined) return failed;
-        }
-        // A proxy's delay says nothing about the host.
-        const isFirst = trial === 'first' && identity.proxy === undefined;
-        recording = recordingOf(spec, kind.archivedBytes?.(spec));
-        // Named one by one: to spread them takes V8 a hundred times as long.
-        const context: FetchContext = {
-          userAgent: identity.userAgent,
-          proxy: identity.proxy,
-          cookies: identity.cookies,
-          open,
-          blocks,
-          validators,
-          validatedUrl,
-          isFirst,
-          last,
-          request,
-          onStart,
-          onAnswer,
-          follow: turns.follow,
-          attempt: task.attempt,
-          recording,
-          seat,
-        };
-        return kind.outcome(await this.#fetcher.fetch(kind.plan, task.url, spec, signal, context));
-      }, signal);
-      turns.tell();
-      const { log } = this.#options;
-      const completed = fetched.ok ? await kind.complete?.(fetched, spec, log) : undefined;
-      signal.throwIfAborted();
-      const outcome = completed ?? fetched;
-      this.#fetchLog?.ended(task, outcome, performance.now() - begunAt);
-      const held = { task: task.task, lease };
-      if (outcome.ok && used !== undefined) {
-        const answered = { task, kind, found: outcome, spec, identity: used, recording };
-        if (this.#after.take(answered)) return true;
-      }
-      const statements = outcome.ok ? kind.statements(held, outcome) : [ofFailure(held, outcome)];
-      const isPutOff = !outcome.ok && outcome.isPutOff === true;
-      const all = isPutOff ? statements : archiveWith(statements, recording);
-      for (const statement of all) this.#outbox.tell(statement);
-      if (!outcome.ok) giveBack(master(), this.#queued.takeRefused(task, outcome));
-      return outcome.ok;
-    } catch (error) {
-      if (abort.signal.aborted) this.#fetchLog?.aborted(task, performance.now() - begunAt);
-      else {
-        this.#options.log.error({ url: task.url }, `fetch: ${messageOf(error)}`);
-        return this.#refuse(task, internalError);
-      }
-      return false;
-    } finally {
-      turns.tell();
-      this.#fetching.delete(task);
-      this.#slots.answered(task);
-      seat.leave();
-      if (task.trial === undefined) this.#credit.ended();
-      if (!abort.signal.aborted) this.#spareAborts.push(abort);
-      this.#fill();
-    }
-  }
-
-  #refuse(task: TaskPush, why: FailedOutcome): false {
-    this.#outbox.tell(ofFailure(task, why));
-    return false;
+    if (this.#fetches.size + this.#after.size === 0 && this.#outbox.isEmpty) this.#onIdle();
   }
 
   #cancel(leases: ReadonlySet<number>): void {
     this.#queued.cancel(leases);
     this.#trains.cancel(leases);
-    for (const [{ lease }, abort] of this.#fetching) if (leases.has(lease)) abort.abort();
+    this.#fetches.abort(({ lease }) => leases.has(lease));
     this.#after.cancel(leases);
   }
 
@@ -450,14 +315,14 @@ export class Worker {
     clearInterval(this.#stateTimer);
     this.#queued.clear();
     this.#trains.clear();
-    for (const abort of this.#fetching.values()) abort.abort();
+    this.#fetches.abort();
     this.#after.stop();
   }
 
   /** Asks for more time for everything that is still to be done. */
   #extend(): void {
     const waiting = [...this.#queued, ...this.#trains.waiting];
-    const all = [...waiting, ...this.#fetching.keys(), ...this.#after.tasks];
+    const all = [...waiting, ...this.#fetches.tasks, ...this.#after.tasks];
     const leases = all.map(({ lease }) => lease);
     if (leases.length === 0) return;
     this.#link.master?.request('task.extend', { leases }).then(
