@@ -214,10 +214,10 @@ test('tidy: nothing below the wire knows a socket', () => {
   });
 });
 
-test('tidy: only the master itself, repair and inspect name a store', () => {
+test('tidy: only the master and its parts, repair and inspect name a store', () => {
   nobody((source) => {
     const stores = importsOf(source).filter((name) => /store\/(lmdb|memory)\.ts$/.test(name));
-    const mayName = /^master\/(main|master|(repair|inspect)\/[\w-]+)\.ts$/;
+    const mayName = /^master\/(main|master|parts|(repair|inspect)\/[\w-]+)\.ts$/;
     return stores.length > 0 && !mayName.test(source.path);
   });
 });
@@ -242,7 +242,7 @@ const face = [
 ].map((name) => `master/frontier/${name}.ts`);
 /** Who else may import what: with a reason. */
 const besidesTheFace: readonly (readonly [importer: RegExp, rooms: RegExp, why: string])[] = [
-  [/^master\/master\.ts$/, /\/rooms\.ts$/, 'makes the frontier, and ends it'],
+  [/^master\/parts\.ts$/, /\/rooms\.ts$/, 'makes the frontier, and ends it'],
   [/^master\/(cli\/\w+-?\w+|refusals)\.ts$/, /\/patterns\.ts$/, 'checks flags before a start'],
   [/^master\/cli\/serve-options\.ts$/, /\/grouping\.ts$/, 'the values of a flag'],
   [/^master\/cli\/trial\.ts$/, /\/robots\//, 'asks for one page, as politely as a crawl'],
