@@ -61,7 +61,14 @@ export type WorkerOptions = {
 
 const optionKeys = ['master', 'authkey', 'name', 'concurrency', 'signal'];
 const foundKeys = [
-  ...['links', 'images', 'status', 'title', 'type', 'finalUrl', 'bytes', 'items'],
+  'links',
+  'images',
+  'status',
+  'title',
+  'type',
+  'finalUrl',
+  'bytes',
+  'items',
 ] as const satisfies readonly (keyof Found)[];
 const retryFirstMs = 200;
 const retryMaxMs = 5_000;
@@ -156,7 +163,10 @@ class WorkerSession {
       this.#onClosed = () => resolve();
     });
     this.#client = new MasterClient({
-      ...{ host, port, authkey, role: 'slave' },
+      host,
+      port,
+      authkey,
+      role: 'slave',
       ...(tls && { tls }),
       ...(name !== undefined && { name }),
       onPush: (push) => this.#heard(push),
@@ -236,11 +246,16 @@ class WorkerSession {
     const { result, images, links } = reportOf(task.url, found, ms);
     const items = found.items && {
       rows: found.items.map((row) => ['item', row]),
-      ...{ rejected: [], failures: [], counts: {} },
+      rejected: [],
+      failures: [],
+      counts: {},
     };
     await this.#client.request('task.report', {
-      ...{ task: task.task, lease: task.lease, links },
-      ...{ result: encodeValue(result), images: encodeValue(images) },
+      task: task.task,
+      lease: task.lease,
+      links,
+      result: encodeValue(result),
+      images: encodeValue(images),
       ...(items && { items: encodeValue(items) }),
     });
   }
@@ -292,7 +307,11 @@ function reportOf(url: string, found: Found, ms: number) {
   const images = isHere ? allOf(found.images, base, limits.imagesBytesMax) : [];
   const { status = 200, type = 'text/html', title, bytes = 0 } = found;
   const result = {
-    ...{ finalUrl: base, status, type, bytes, ms },
+    finalUrl: base,
+    status,
+    type,
+    bytes,
+    ms,
     ...(title !== undefined && { title: title.slice(0, limits.titleChars) }),
     ...(!isHere && { redirectedTo: final }),
     ...(status >= 400 && { error: { kind: 'status', message: String(status) } }),

@@ -38,7 +38,10 @@ export async function seedFirst(
     }
     addedCount += countOf(part);
     const { admitted, refused } = await frontier.seed({
-      ...{ crawl: name, ...part, priority: 0, schedule },
+      crawl: name,
+      ...part,
+      priority: 0,
+      schedule,
     });
     schedule = undefined;
     admittedCount += admitted;

@@ -347,7 +347,10 @@ export class Repeats implements FrontierListener {
     // Ended meanwhile.
     if (everyMs === undefined) return;
     const made: RepeatRow = {
-      ...{ series, base, state: 'making', before: crawl.id },
+      series,
+      base,
+      state: 'making',
+      before: crawl.id,
       dueAt: timeAfter(dueAt, everyMs),
     };
     const before: RepeatRow = { series, base, ...rest };
@@ -356,7 +359,8 @@ export class Repeats implements FrontierListener {
     const also = (number: number) => {
       id = number;
       return [
-        ...[repeatChange(number, made), repeatChange(crawl.id, before)],
+        repeatChange(number, made),
+        repeatChange(crawl.id, before),
         ...(seeds === undefined ? [] : [repeatSeedsChange(number, seeds)]),
         repeatSeedsChange(crawl.id, undefined),
       ];

@@ -102,8 +102,12 @@ class Chaos {
     const address = () => this.#proxy.address;
     this.#jobs = Jobs.prepare(this.#folder, this.#out);
     this.#cluster = new Cluster({
-      ...{ data, out: this.#out, logs: join(this.#folder, 'logs'), address },
-      ...{ programs: options.programs, slaves: options.slaves },
+      data,
+      out: this.#out,
+      logs: join(this.#folder, 'logs'),
+      address,
+      programs: options.programs,
+      slaves: options.slaves,
       slaveOptions: this.#jobs?.options ?? [],
       onDied: (what) => this.#violation({ kind: 'wrong', what }),
     });
@@ -124,7 +128,8 @@ class Chaos {
       await this.#cluster.start();
       const { signal: faults } = this.#faults;
       const users = Promise.all([
-        ...[this.#items.put(faults), this.#items.take()],
+        this.#items.put(faults),
+        this.#items.take(),
         this.#jobs?.add(this.#cluster, faults),
       ]);
       const ledgers = this.#ledgers();

@@ -124,7 +124,10 @@ export class Cluster {
       let client: MasterClient | undefined;
       try {
         client = await connect({
-          ...{ host: '127.0.0.1', port: this.#port ?? 1, authkey: this.authkey, name: 'selftest' },
+          host: '127.0.0.1',
+          port: this.#port ?? 1,
+          authkey: this.authkey,
+          name: 'selftest',
           timeoutMs: 5_000,
         });
         return await client.request(verb, body);
@@ -168,9 +171,18 @@ export class Cluster {
     const program = this.#run('master', [
       ...clockShift(this.shiftMs),
       join(programs, 'master.js'),
-      ...['--listen', '127.0.0.1:0', '--data', data, '--out', out],
-      ...['--lease', seconds(leaseMs), '--heartbeat', seconds(heartbeatMs)],
-      ...['--silence', seconds(silenceMs)],
+      '--listen',
+      '127.0.0.1:0',
+      '--data',
+      data,
+      '--out',
+      out,
+      '--lease',
+      seconds(leaseMs),
+      '--heartbeat',
+      seconds(heartbeatMs),
+      '--silence',
+      seconds(silenceMs),
     ]);
     this.shiftMs = 0;
     this.#master = program;
@@ -194,8 +206,14 @@ export class Cluster {
     const { programs, data, address, slaveOptions = [] } = this.#options;
     const program = this.#run(`slave-${number}`, [
       join(programs, 'slave.js'),
-      ...['--master', address(), '--authkey-file', join(data, 'authkey')],
-      ...['--name', `slave-${number}`, '--join-timeout', '86400'],
+      '--master',
+      address(),
+      '--authkey-file',
+      join(data, 'authkey'),
+      '--name',
+      `slave-${number}`,
+      '--join-timeout',
+      '86400',
       // Every second one encrypts.
       ...(number % 2 === 0 ? ['--tls'] : []),
       ...slaveOptions,

@@ -127,7 +127,10 @@ export function verifyCrawl(
     pages: pages.length,
     images: images.length,
     failed: truth.broken.length,
-    ...{ buried: 0, waiting: 0, leased: 0, unwritten: 0 },
+    buried: 0,
+    waiting: 0,
+    leased: 0,
+    unwritten: 0,
   };
   for (const [name, wanted] of Object.entries(counters) as [keyof typeof counters, number][]) {
     if (status[name] !== wanted) wrong(`counter ${name} is ${status[name]}, not ${wanted}`);

@@ -125,8 +125,11 @@ export class Items {
     while (!isOver()) {
       try {
         master ??= await connect({
-          ...{ host: '127.0.0.1', port: parseAddress(this.#address()).port, name },
-          ...{ authkey: this.#authkey(), timeoutMs: 5_000 },
+          host: '127.0.0.1',
+          port: parseAddress(this.#address()).port,
+          name,
+          authkey: this.#authkey(),
+          timeoutMs: 5_000,
         });
         await act(master);
       } catch (error) {

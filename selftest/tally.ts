@@ -6,8 +6,14 @@ const lastFaultsMax = 8;
 
 export class Tally {
   readonly #counts = {
-    ...{ kills: 0, killedMasters: 0, restarts: 0, restartedMasters: 0 },
-    ...{ cuts: 0, stops: 0, full: 0, clocks: 0 },
+    kills: 0,
+    killedMasters: 0,
+    restarts: 0,
+    restartedMasters: 0,
+    cuts: 0,
+    stops: 0,
+    full: 0,
+    clocks: 0,
   };
   /** Violations, each once, however often they are seen. */
   readonly #violations = new Map<string, Violation>();

@@ -30,16 +30,34 @@ const loopback = ['127.0.0.0/8', '::1/128'] as const;
  *  public (link-local, multicast, `0.0.0.0`, a tunnel) opens nothing.
  *  Source: RFC 1918, 4193, 6598, 3879 (site-local), 2544, 5180, 5737, 3849, 9637. */
 const privateBlocks = [
-  ...['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', '100.64.0.0/10', 'fc00::/7', 'fec0::/10'],
-  ...['198.18.0.0/15', '2001:2::/48', '192.0.2.0/24', '198.51.100.0/24', '203.0.113.0/24'],
-  ...['2001:db8::/32', '3fff::/20'],
+  '10.0.0.0/8',
+  '172.16.0.0/12',
+  '192.168.0.0/16',
+  '100.64.0.0/10',
+  'fc00::/7',
+  'fec0::/10',
+  '198.18.0.0/15',
+  '2001:2::/48',
+  '192.0.2.0/24',
+  '198.51.100.0/24',
+  '203.0.113.0/24',
+  '2001:db8::/32',
+  '3fff::/20',
 ].map((text) => ({ text, range: ownRange(text) }));
 /** The addresses where clouds serve a machine's metadata, its credentials included: the link-local
  *  addresses of nearly all, and those of AWS, Google, Oracle, Scaleway, Linode, Alibaba and Azure.
  *  No block includes them. Source: the manuals of these clouds. */
 const metadata = [
-  ...['169.254.0.0/16', 'fe80::/10', 'fd00:ec2::/32', 'fd20:ce::254', 'fd00:c1::a9fe:a9fe'],
-  ...['192.0.0.192', 'fd00:42::42', 'fd00:a9fe:a9fe::1', '100.100.100.200', 'fd00:100::100:200'],
+  '169.254.0.0/16',
+  'fe80::/10',
+  'fd00:ec2::/32',
+  'fd20:ce::254',
+  'fd00:c1::a9fe:a9fe',
+  '192.0.0.192',
+  'fd00:42::42',
+  'fd00:a9fe:a9fe::1',
+  '100.100.100.200',
+  'fd00:100::100:200',
   ...platform,
 ].map(ownRange);
 const ownRanges = new Map([

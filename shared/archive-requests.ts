@@ -23,7 +23,8 @@ export const archiveRequests = ({ bytes, taskId, lease, url }: Fields) => {
       z.strictObject({
         verb: z.literal('task.archive'),
         id: z.int().min(0).optional(),
-        ...{ task: taskId, lease },
+        task: taskId,
+        lease,
         /** From 0 on; part 0 begins anew. */
         part: z.int().min(0),
         /** In the first part of an exchange. */

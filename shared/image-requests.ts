@@ -24,7 +24,8 @@ export const imageRequests = <A extends z.ZodType>({
     z.strictObject({
       verb: z.literal('task.image'),
       id: z.int().min(0),
-      ...{ task: taskId, lease },
+      task: taskId,
+      lease,
       /** Fields of `result-fields.ts`. */
       result: packed,
       /** See `ImageFacts`; absent: the answer is no image. */
@@ -38,7 +39,8 @@ export const imageRequests = <A extends z.ZodType>({
     z.strictObject({
       verb: z.literal('task.known'),
       id: z.int().min(0),
-      ...{ task: taskId, lease },
+      task: taskId,
+      lease,
       /** SHA-256. */
       digest: bytes.refine((digest) => digest.length === 32, { error: 'is not a SHA-256' }),
     }),
@@ -47,7 +49,8 @@ export const imageRequests = <A extends z.ZodType>({
     z.strictObject({
       verb: z.literal('task.content'),
       id: z.int().min(0),
-      ...{ task: taskId, lease },
+      task: taskId,
+      lease,
       /** From 0 on; part 0 begins anew. */
       part: z.int().min(0),
       body: bytes.refine((body) => body.length <= imagePartBytesMax, { error: 'is too long' }),

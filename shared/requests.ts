@@ -71,7 +71,9 @@ const pageItems = z.custom<PageItems>(isPageItems, {
   error: 'are not {rows, rejected, failures, counts}',
 });
 export const packedSchemas = {
-  ...{ result: resultSchema, images, items: pageItems },
+  result: resultSchema,
+  images,
+  items: pageItems,
   image: imageFactsSchema,
 } as const;
 

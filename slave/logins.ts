@@ -202,7 +202,9 @@ export class Logins {
     const fetched = await fetcher.fetch(plan, url, spec, signal, {
       ...identity,
       ...(isHome && { open, blocks, onStart, onAnswer }),
-      ...{ request, follow, last: true },
+      request,
+      follow,
+      last: true,
     });
     switch (fetched.kind) {
       case 'body': {

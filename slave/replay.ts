@@ -88,7 +88,11 @@ function hopOf(
 ): Promise<Hop<unknown>> {
   return new Promise((settle) => {
     const exchange = new Exchange({
-      ...{ url, spec, plan, settle, takeCookie: () => {} },
+      url,
+      spec,
+      plan,
+      settle,
+      takeCookie: () => {},
       keepsIncomplete: true,
     });
     exchange.onRequestStart(line);

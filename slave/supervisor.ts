@@ -20,7 +20,10 @@ export function supervise(program: string, options: SlaveOptions): Promise<numbe
       // Commands are of a machine: the first process takes them all.
       argsOf: (name) => [
         ...process.argv.slice(2),
-        ...['--processes', '1', '--name', name],
+        '--processes',
+        '1',
+        '--name',
+        name,
         ...(takesCommands && name !== nameOf(1) ? ['--exec-slots', '0'] : []),
       ],
       output: 'inherit',

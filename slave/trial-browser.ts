@@ -41,8 +41,14 @@ export async function renderOnce(
     await browsers?.started;
     if (browsers?.isAble !== true) return missing();
     const end = await browsers.render({
-      ...{ document, spec, render, blocks, fetchDocument },
-      ...{ userAgent: spec.userAgent, cookies: [], signal: new AbortController().signal },
+      document,
+      spec,
+      render,
+      blocks,
+      fetchDocument,
+      userAgent: spec.userAgent,
+      cookies: [],
+      signal: new AbortController().signal,
       headersFor: ({ origin }) => (origin === new URL(document.url).origin ? spec.headers : []),
     });
     return end.kind === 'given-back' ? missing() : end;

@@ -203,7 +203,8 @@ class Trial {
       bytes: input.text.length === 0 ? 0 : result.bytes,
       type: input.type,
       charset: body.charset,
-      ...{ cut, rules },
+      cut,
+      rules,
       ...(shown !== undefined && 'rendered' in shown && { rendered: shown.rendered }),
       ...(shown !== undefined && 'unrendered' in shown && { unrendered: shown.unrendered }),
       tbodies: [...input.text.matchAll(/<tbody[\s>]/gi)].length,
@@ -222,8 +223,10 @@ class Trial {
     const { result, headers, body } = fetched;
     const type = `${result.type ?? 'text/html'}; charset=utf-8`;
     const document = {
-      ...{ url: result.finalUrl.replace(/#.*/, ''), status: result.status },
-      ...{ headers: { ...headers, 'content-type': type }, body: Buffer.from(body.text) },
+      url: result.finalUrl.replace(/#.*/, ''),
+      status: result.status,
+      headers: { ...headers, 'content-type': type },
+      body: Buffer.from(body.text),
     };
     // One turn at a time is asked for.
     let before: Promise<unknown> = Promise.resolve();

@@ -27,8 +27,13 @@ export function cdxjLine(indexed: Indexed): string {
   const { url, date, mime, status, digest, length, offset, filename } = indexed;
   const stamp = date.slice(0, 19).replaceAll(/[-:T]/g, '');
   const value = {
-    ...{ url, mime, status: String(status), digest: digest.replace(/^sha1:/, '') },
-    ...{ length: String(length), offset: String(offset), filename },
+    url,
+    mime,
+    status: String(status),
+    digest: digest.replace(/^sha1:/, ''),
+    length: String(length),
+    offset: String(offset),
+    filename,
   };
   return `${surtOf(url)} ${stamp} ${JSON.stringify(value)}\n`;
 }

@@ -165,7 +165,10 @@ export class RecordMaker {
     const request = this.#request(exchange, id, date);
     const metadata = this.#metadata(about, id, date, url, isLast);
     const index = {
-      ...{ url, date, status, mime: isRevisit ? revisitMime : mime },
+      url,
+      date,
+      status,
+      mime: isRevisit ? revisitMime : mime,
       digest: isUnchanged ? '-' : digest,
     };
     return [

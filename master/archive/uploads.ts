@@ -135,8 +135,11 @@ export class SessionUploads {
     }
     draft.nextPart++;
     draft.current ??= head && {
-      ...{ url: head.url, at: head.at, body: new Body(this.#room) },
-      ...{ request: new Uint8Array(head.request), response: new Uint8Array(head.response) },
+      url: head.url,
+      at: head.at,
+      body: new Body(this.#room),
+      request: new Uint8Array(head.request),
+      response: new Uint8Array(head.response),
       ...(head.view && { view: head.view }),
     };
     const { current } = draft;

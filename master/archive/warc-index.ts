@@ -118,7 +118,7 @@ export async function linesOf(
     const { status, mime } = answerOf(block);
     const place = { length: bytes, offset, filename: basename(warc) };
     const shown = type === 'revisit' ? revisitMime : mime;
-    lines.push(cdxjLine({ ...{ url, date, digest, status, mime: shown }, ...place }));
+    lines.push(cdxjLine({ url, date, digest, status, mime: shown, ...place }));
     onRecord(record);
   }
   return lines;

@@ -160,7 +160,11 @@ export function subcommands(take: (ask: AskOptions) => void, env: NodeJS.Process
     take({
       ...common(values),
       ask: {
-        ...{ verb: 'recrawl', like, crawl, files, spec: givenSpec(again) },
+        verb: 'recrawl',
+        like,
+        crawl,
+        files,
+        spec: givenSpec(again),
         refetch: values['refetch'] === true,
       },
     });

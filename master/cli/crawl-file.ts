@@ -56,10 +56,31 @@ const ownKeys = [
 
 /** Options of a master, which may have several crawls. */
 export const mastersKeys: readonly string[] = [
-  ...['data', 'out', 'only', 'config', 'slaves', 'exit-when-done', 'compact', 'listen'],
-  ...['authkey-file', 'auth-digest', 'tls', 'tls-cert', 'tls-key', 'queues', 'durable-put'],
-  ...['connections', 'connections-per-address', 'politeness-group', 'sink-backlog', 'memory-limit'],
-  ...['disk-reserve', 'recent-urls', 'status-every', 'json-logs', 'log-level'],
+  'data',
+  'out',
+  'only',
+  'config',
+  'slaves',
+  'exit-when-done',
+  'compact',
+  'listen',
+  'authkey-file',
+  'auth-digest',
+  'tls',
+  'tls-cert',
+  'tls-key',
+  'queues',
+  'durable-put',
+  'connections',
+  'connections-per-address',
+  'politeness-group',
+  'sink-backlog',
+  'memory-limit',
+  'disk-reserve',
+  'recent-urls',
+  'status-every',
+  'json-logs',
+  'log-level',
 ];
 
 /** Is this argument a crawl file, not a seed? */
@@ -115,12 +136,17 @@ export function readCrawlFile(path: string, text?: string): CrawlFile {
   const list = seedListOf(path, seeds, shard, fault);
   refuseSources(list, spec, fault);
   return {
-    ...{ path, crawl: String(crawl), spec, values, options: [...options, ...said] },
+    path,
+    crawl: String(crawl),
+    spec,
+    values,
+    options: [...options, ...said],
     list,
     items: parsed.data,
     follow: rules.data,
     login: loginOf(settings['login'], fault),
-    ...{ outputs, render },
+    outputs,
+    render,
     lineOf: (at) => file.lineOf(at),
   };
 }
@@ -323,6 +349,19 @@ function followFault([issue]: readonly z.core.$ZodIssue[], fault: Fault): Config
 const followKeys = ['css', 'xpath', 'href', 'regex', 'priority', 'pick', 'count', 'seed'];
 const itemKeys = ['match', 'each', 'script', 'fields', 'zip', 'article'];
 const fieldKeys = [
-  ...['css', 'xpath', 'json', 'regex', 'value', 'header', 'type', 'trim', 'default', 'required'],
-  ...['all', 'each', 'fields', 'url', 'content'],
+  'css',
+  'xpath',
+  'json',
+  'regex',
+  'value',
+  'header',
+  'type',
+  'trim',
+  'default',
+  'required',
+  'all',
+  'each',
+  'fields',
+  'url',
+  'content',
 ];

@@ -10,7 +10,13 @@ import { followText } from './explain.ts';
 type Counts = Readonly<Record<string, RuleCounts>>;
 
 const none: RuleCounts = {
-  ...{ pages: 0, matched: 0, empty: 0, wrong: 0, failed: 0, rows: 0, rejected: 0 },
+  pages: 0,
+  matched: 0,
+  empty: 0,
+  wrong: 0,
+  failed: 0,
+  rows: 0,
+  rejected: 0,
 };
 
 /** A line for each rule. */

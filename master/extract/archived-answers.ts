@@ -125,7 +125,8 @@ export class ArchivedAnswers {
     const files = await this.#files();
     const left = files.filter((file) => file >= (place?.file ?? ''));
     const ranges = left.map((file) => ({
-      ...{ file, offset: file === place?.file ? place.offset : 0 },
+      file,
+      offset: file === place?.file ? place.offset : 0,
       isLast: file === files.at(-1),
     }));
     const [first] = ranges;

@@ -218,8 +218,12 @@ export class ExtractFiles {
 
   async #record(): Promise<void> {
     const cursor: Cursor = {
-      ...{ version: 1, ...this.#identity, lengths: this.#lengths, ...this.#committed },
-      ...{ uid: this.uid.toString('hex'), outputs: this.#outputs },
+      version: 1,
+      ...this.#identity,
+      lengths: this.#lengths,
+      ...this.#committed,
+      uid: this.uid.toString('hex'),
+      outputs: this.#outputs,
     };
     const path = join(this.#folder, cursorName);
     await replaceFile(path, `${JSON.stringify(cursor)}\n`);

@@ -182,7 +182,10 @@ function refuseOtherForm(before: NamedOutput, output: NamedOutput): void {
 function sectionOf(line: string, of: RowsName, seq: number): Section {
   const { url, rule, item, why, at } = JSON.parse(line) as Line;
   const record = {
-    ...{ url, depth: 0, at: Date.parse(at), rule },
+    url,
+    depth: 0,
+    at: Date.parse(at),
+    rule,
     ...(item !== undefined && { item }),
     ...(why !== undefined && { why }),
   };

@@ -89,14 +89,29 @@ export class FrontierRooms {
     const pictures = new Pictures(store);
     const metaKeysOf = (crawl: number) => metaKeys(store, crawl);
     const lifeCycle = new LifeCycle({
-      ...{ crawls, dispatcher, commits, results, archives, images, pictures, events, metaKeysOf },
+      crawls,
+      dispatcher,
+      commits,
+      results,
+      archives,
+      images,
+      pictures,
+      events,
+      metaKeysOf,
       eraser: this.#eraser,
       env: options.env,
     });
     const earlier = new EarlierPages(store);
     const sources = new Sources(store);
     const pipeline = new Pipeline({
-      ...{ commits, crawls, dispatcher, events, hashers, lifeCycle, politeness, results },
+      commits,
+      crawls,
+      dispatcher,
+      events,
+      hashers,
+      lifeCycle,
+      politeness,
+      results,
       images,
       memory: options.memory,
       outcomes: new Outcomes(earlier, pictures),
@@ -110,19 +125,34 @@ export class FrontierRooms {
     this.lifeCycle = lifeCycle;
     this.pipeline = pipeline;
     this.reports = new Reports({
-      ...{ crawls, dispatcher, politeness, feedback, pipeline },
+      crawls,
+      dispatcher,
+      politeness,
+      feedback,
+      pipeline,
       archiving: new Archiving(archives, pipeline, sources),
-      ...{ images, pictures },
+      images,
+      pictures,
       onFault: (crawl, why) => lifeCycle.imagesFailed(crawl, why),
       trace: options.trace,
     });
     this.specChanges = new SpecChanges({
-      ...{ crawls, dispatcher, commits, lifeCycle, events, results },
+      crawls,
+      dispatcher,
+      commits,
+      lifeCycle,
+      events,
+      results,
       resolve: (crawl) => void this.admission.resolve(crawl),
     });
     const { specChanges } = this;
     this.admission = new Admission({
-      ...{ ...options, crawls, dispatcher, pipeline, specChanges, lifeCycle },
+      ...options,
+      crawls,
+      dispatcher,
+      pipeline,
+      specChanges,
+      lifeCycle,
     });
     this.buried = new Buried(store, pipeline);
     const requests = new TaskRequests(store);

@@ -81,7 +81,11 @@ function shownOf(line: string): Shown | undefined {
   if (file === undefined || url === undefined) return undefined;
   const { width, height, pages } = value;
   return {
-    ...{ file, url, thumbnail: text('thumbnail'), alt: text('alt') ?? '', group: text('group') },
+    file,
+    url,
+    thumbnail: text('thumbnail'),
+    alt: text('alt') ?? '',
+    group: text('group'),
     entry: text('entry'),
     pages: Array.isArray(pages) ? pages.map(String) : [],
     size: width === undefined ? '' : `${width} × ${height}`,

@@ -33,7 +33,11 @@ export type DiffCounts = {
 };
 
 export const noChanges: Readonly<DiffCounts> = {
-  ...{ came: 0, went: 0, changed: 0, same: 0, unknown: 0 },
+  came: 0,
+  went: 0,
+  changed: 0,
+  same: 0,
+  unknown: 0,
 };
 
 type Line = {
@@ -135,7 +139,8 @@ async function pagesOf(
       const { digest, unchanged } = line;
       const version = versionOf(line);
       pages.set(url, {
-        ...{ url, isUnchanged: unchanged === true },
+        url,
+        isUnchanged: unchanged === true,
         ...(typeof digest === 'string' && { line: digest }),
         ...(version !== undefined && { version }),
         ...(why !== undefined && { why }),

@@ -96,7 +96,8 @@ export class UrlAnswers {
       const after = place.tasks === 'start' ? undefined : place.tasks;
       const { tasks, next } = await searchTasks(store, url.href, look.tasksOf(crawl, url), {
         ...(after && { after: { key: Buffer.from(after.key), rows: after.rows } }),
-        ...{ rowsMax, tasksMax: wanted - open.length },
+        rowsMax,
+        tasksMax: wanted - open.length,
       });
       open = [...open, ...tasks.map(({ key, before }) => ({ key, before }))];
       if (next !== undefined) return { next: { ...place, open, tasks: next } };

@@ -83,7 +83,10 @@ export async function searchUrl(
     const recorded = recordedOf(store, crawl.id);
     for (const file of files) {
       const done = await searchFile(folder, file, {
-        ...{ url, from: spots[file], bytesMax: left, lastBytes: recorded[file] },
+        url,
+        from: spots[file],
+        bytesMax: left,
+        lastBytes: recorded[file],
         take,
       });
       left -= Math.max(0, done.next.at - spots[file].at);

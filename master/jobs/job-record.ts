@@ -99,7 +99,11 @@ export function rowOf(record: JobRecord, waits?: string): JobRow {
     state: stateOf(record),
     ...(program !== undefined && { program }),
     ...(script !== undefined && { script }),
-    ...{ args, on, attempts, retries, addedAt },
+    args,
+    on,
+    attempts,
+    retries,
+    addedAt,
     ...(slave !== undefined && { slave }),
     ...(startedAt !== undefined && { startedAt }),
   };
@@ -107,7 +111,9 @@ export function rowOf(record: JobRecord, waits?: string): JobRow {
   const { outcome, code, signal, reason, ms, leftovers } = ended.end;
   return {
     ...row,
-    ...{ endedAt: ended.at, outcome, ms },
+    endedAt: ended.at,
+    outcome,
+    ms,
     ...(code !== undefined && { code }),
     ...(signal !== undefined && { signal }),
     ...(reason !== undefined && { reason }),
@@ -122,7 +128,9 @@ export function lineOf(record: JobRecord): string {
   const line = {
     ...row,
     state: undefined,
-    ...{ addedAt: time(addedAt), startedAt: time(startedAt), endedAt: time(endedAt) },
+    addedAt: time(addedAt),
+    startedAt: time(startedAt),
+    endedAt: time(endedAt),
     ...outputOf('stdout', record.ended?.end.stdout),
     ...outputOf('stderr', record.ended?.end.stderr),
   };

@@ -79,7 +79,10 @@ export class Jobs {
     this.#kept = new KeptJobs((jobs) => this.#forget(jobs));
     const { commits, lostMs } = options;
     this.#running = new RunningJobs({
-      ...{ commits, lostMs, executors: this.#executors, watchers: this.#watchers },
+      commits,
+      lostMs,
+      executors: this.#executors,
+      watchers: this.#watchers,
       put: (record) => void this.#all.set(record.job, record),
       waitAgain: (record) => this.#wait(record),
       end: (record, end) => this.#end(record, end),
@@ -122,7 +125,8 @@ export class Jobs {
     if (size + this.#running.size === 0 && held === undefined) return undefined;
     const waits = first && this.#waitsFor(first);
     return {
-      ...{ waiting: size, running: this.#running.size },
+      waiting: size,
+      running: this.#running.size,
       ...(waits !== undefined && { waits: `job ${first?.job}: ${waits}` }),
       ...(held !== undefined && { held }),
     };
@@ -161,8 +165,15 @@ export class Jobs {
       throw new CommandError('E_QUEUE_FULL', 'too many jobs wait; add more when some have ended');
     }
     const records = bounds.map((executor) => ({
-      ...{ job: ++this.#lastJob, program, script, args, on, retries, timeoutMs },
-      ...{ addedAt: Date.now(), attempts: 0 },
+      job: ++this.#lastJob,
+      program,
+      script,
+      args,
+      on,
+      retries,
+      timeoutMs,
+      addedAt: Date.now(),
+      attempts: 0,
       ...(executor && { bound: executor.instance, slave: executor.peer.name }),
     }));
     if (watch) for (const { job } of records) this.#watchers.add(peer, job);

@@ -86,7 +86,10 @@ export class RunningJobs {
     held.isSent = true;
     const { job, program, script, args, timeoutMs, attempts } = record;
     executor.peer.send({
-      ...{ verb: 'exec.start', job, lease: Buffer.from(lease, 'hex'), args },
+      verb: 'exec.start',
+      job,
+      lease: Buffer.from(lease, 'hex'),
+      args,
       ...(program !== undefined && { program }),
       ...(script !== undefined && { script }),
       ...(timeoutMs !== undefined && { timeoutMs }),

@@ -35,7 +35,10 @@ export function runCommand(
     let why: string | undefined;
     // A group of its own, so that all of it can be killed.
     const child = startProcess(program, args, {
-      ...{ cwd: folder, env, detached: true, windowsHide: true },
+      cwd: folder,
+      env,
+      detached: true,
+      windowsHide: true,
       stdio: ['ignore', 'pipe', 'pipe'],
     });
     // There are none if no file descriptor is left, which its error says.

@@ -167,7 +167,11 @@ export class OrderlyExits {
   #of(address: string, ident: string): Known {
     const key = keyOf(address, ident);
     const known = this.#known.get(key) ?? {
-      ...{ created: 0, made: 0, held: 0, changedAt: this.#now(), exits: [] },
+      created: 0,
+      made: 0,
+      held: 0,
+      changedAt: this.#now(),
+      exits: [],
       ended: new Map(),
     };
     remember(this.#known, key, known);
@@ -178,7 +182,10 @@ export class OrderlyExits {
   #makingsOf(address: string): Makings {
     const never = Number.NEGATIVE_INFINITY;
     const makings = this.#makings.get(address) ?? {
-      ...{ open: new Map(), last: undefined, connectedAt: never, mixedUntil: never },
+      open: new Map(),
+      last: undefined,
+      connectedAt: never,
+      mixedUntil: never,
     };
     remember(this.#makings, address, makings);
     // The client of one that is not ended by now has died.

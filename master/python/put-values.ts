@@ -27,8 +27,15 @@ type PutKind = 'links' | 'images';
 
 const imageKeys = ['src', 'img', 'image', 'images'];
 const knownKeys = [
-  ...['url', 'links', ...imageKeys],
-  ...['status', 'type', 'title', 'finalUrl', 'bytes', 'item'],
+  'url',
+  'links',
+  ...imageKeys,
+  'status',
+  'type',
+  'title',
+  'finalUrl',
+  'bytes',
+  'item',
 ];
 const itemsMax = 50_000;
 /** Of a key in an error. */

@@ -24,7 +24,10 @@ export class KeptImages {
     const known = typeOf.get(String(type));
     if (typeof sha256 !== 'string' || known === undefined || this.#found.has(sha256)) return;
     this.#found.set(sha256, {
-      ...{ sha256, type: known, bytes: Number(bytes), file: String(file) },
+      sha256,
+      type: known,
+      bytes: Number(bytes),
+      file: String(file),
       ...(typeof dhash === 'string' && { dhash: Buffer.from(dhash, 'hex') }),
       ...(typeof group === 'string' && { group: Buffer.from(group, 'hex') }),
       ...(thumbnail !== undefined && { hasThumbnail: true }),

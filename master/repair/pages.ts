@@ -94,7 +94,10 @@ export class StoreFile {
     };
     if (meta.main.flags !== 0) onDamage('a table has impossible flags');
     this.read({
-      ...{ tree: meta.main, meta, used, onDamage },
+      tree: meta.main,
+      meta,
+      used,
+      onDamage,
       take: (keys, keyAt, keyBytes, values, valueAt, valueBytes) => {
         const name = tableName(keys.subarray(keyAt, keyAt + keyBytes));
         if (valueBytes !== treeBytes) onDamage('a table has no root');

@@ -114,7 +114,9 @@ export class ResultQueue<C extends ResultCrawl> {
       const { state, reason, commit, kind } = outlet;
       const next = rows.recordAfter(commit);
       return {
-        ...{ name: kind.name, state, bytes: rows.bytesAfter(commit) },
+        name: kind.name,
+        state,
+        bytes: rows.bytesAfter(commit),
         isOutput: outputOutlets.includes(outlet),
         records: next === undefined ? 0 : (crawl.lastRecord ?? 0) + 1 - next,
         ...(reason !== '' && { reason }),

@@ -55,7 +55,9 @@ export function decodeContent(value: Buffer): KeptImage {
     ...[number | undefined, number | undefined],
   ];
   return {
-    ...{ bytes, type, hasThumbnail: (flags & thumbnailFlag) !== 0 },
+    bytes,
+    type,
+    hasThumbnail: (flags & thumbnailFlag) !== 0,
     ...((flags & droppedFlag) !== 0 && { isDropped: true }),
     ...(shard !== undefined && at !== undefined && { place: { shard, at } }),
     // Copies: those of the row would keep all of it in memory.

@@ -42,7 +42,9 @@ export class DevTools {
   constructor(input: Readable, output: Writable, onEnd: () => void) {
     this.#onEnd = onEnd;
     this.#pipe = new MessagePipe({
-      ...{ input, output, bytesMax: textBytesMax },
+      input,
+      output,
+      bytesMax: textBytesMax,
       isWanted: (head) => {
         const [, name] = /^\{"method":"([\w.]+)"/.exec(head) ?? [];
         return name === undefined || eventsHeard.has(name);

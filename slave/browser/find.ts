@@ -30,8 +30,12 @@ export type BrowserProgram = {
 
 /** The one without windows first: it takes the least. */
 const programs = [
-  ...['chromium-headless-shell', 'chrome-headless-shell', 'chromium', 'chromium-browser'],
-  ...['google-chrome-stable', 'google-chrome'],
+  'chromium-headless-shell',
+  'chrome-headless-shell',
+  'chromium',
+  'chromium-browser',
+  'google-chrome-stable',
+  'google-chrome',
 ];
 
 /** Finds a Chromium, or returns why there is none. */

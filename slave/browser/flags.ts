@@ -44,7 +44,8 @@ const quiet = [
 const featuresOn = [
   // Its network ends with the browser, never alone: a page would just lack what it asked for.
   'NetworkServiceInProcess2',
-  ...['CDPScreenshotNewSurface', 'SkipListAccountsWithoutGaiaCookies'],
+  'CDPScreenshotNewSurface',
+  'SkipListAccountsWithoutGaiaCookies',
   // The browser's own name would not be that of the user agent.
   'UACHOverrideBlank',
 ];
@@ -71,19 +72,26 @@ const even = [
 /** Features that are off. */
 const featuresOff = [
   // Requests of the browser itself.
-  ...['AimEnabled', 'MediaRouter', 'NetworkTimeServiceQuerying', 'OptimizationHints'],
-  ...['LensOverlay', 'PreconnectToSearch'],
+  'AimEnabled',
+  'MediaRouter',
+  'NetworkTimeServiceQuerying',
+  'OptimizationHints',
+  'LensOverlay',
+  'PreconnectToSearch',
   // http: stays http:.
-  ...['HttpsFirstBalancedModeAutoEnable', 'HttpsUpgrades'],
+  'HttpsFirstBalancedModeAutoEnable',
+  'HttpsUpgrades',
   // Chromium 155 ends requests that were sent elsewhere after a preflight, where all are looked at.
   'AvoidCorsURLLoaderRestartOnRedirect',
   'AvoidUnnecessaryBeforeUnloadCheckSync',
   'DestroyProfileOnBrowserClose',
   'ThirdPartyStoragePartitioning',
   // Pages that nobody has asked for yet.
-  ...['Prerender2', 'PrefetchProxy'],
+  'Prerender2',
+  'PrefetchProxy',
   // To save time: a page gets a second frame in its renderer, and its first picture waits.
-  ...['PaintHolding', 'RenderDocument'],
+  'PaintHolding',
+  'RenderDocument',
 ];
 
 /** `--disable-threaded-compositing` would save much, but then there are no frames: nothing

@@ -53,7 +53,9 @@ export class PausedRequest {
   /** It is answered. */
   answer(responseCode: number, responseHeaders: readonly Header[], body: Buffer): void {
     this.#devtools.tell('Fetch.fulfillRequest', {
-      ...{ requestId: this.#params.requestId, responseCode, responseHeaders },
+      requestId: this.#params.requestId,
+      responseCode,
+      responseHeaders,
       body: body.toString('base64'),
     });
   }

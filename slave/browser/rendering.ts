@@ -123,7 +123,10 @@ class OnePage {
       onFull: () => this.#missed.add('limit'),
     });
     this.#traffic = new PageTraffic({
-      ...{ document, seats, headersFor, fetchDocument },
+      document,
+      seats,
+      headersFor,
+      fetchDocument,
       loads: render.load ?? [],
       signal: this.#ending.signal,
     });
@@ -135,7 +138,8 @@ class OnePage {
     signal.addEventListener('abort', end, { once: true });
     try {
       const options = {
-        ...{ userAgent, proxy: await this.#proxy.open() },
+        userAgent,
+        proxy: await this.#proxy.open(),
         cookies: cookies.map(([name, value]) => ({ name, value, url: document.url })),
       };
       return await chromium.with(options, (tab) => this.#inTab(tab));

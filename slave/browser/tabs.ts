@@ -31,7 +31,8 @@ export class Tabs implements FrameBook {
   /** Makes a context for a page. @throws Error there is none */
   async make(options: TabOptions): Promise<Tab> {
     const { browserContextId: context } = await this.#devtools.call('Target.createBrowserContext', {
-      ...{ disposeOnDetach: true, proxyServer: options.proxy },
+      disposeOnDetach: true,
+      proxyServer: options.proxy,
       // Its own machine, too.
       proxyBypassList: '<-loopback>',
     });

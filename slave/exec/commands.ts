@@ -44,7 +44,11 @@ export function executorOf(options: ExecOptions, log: Logger): Executor | undefi
     log.warn('there is no setpriv: a command may get more rights by programs such as sudo');
   }
   return new Executor({
-    ...{ allowed, tools, user, log, slots: options.execSlots },
+    allowed,
+    tools,
+    user,
+    log,
+    slots: options.execSlots,
     bounds: {
       memoryBytes: options.execMemory * mebibyte,
       processes: options.execProcesses,

@@ -174,7 +174,12 @@ export class Executor {
     log.info({ job: start.job }, `job started: ${callText(start)}`);
     const attempt = keyOf(start.lease).slice(0, 8);
     const process = new JobProcess({
-      ...{ tools, bounds, user, path: found.path, args: start.args, base },
+      tools,
+      bounds,
+      user,
+      path: found.path,
+      args: start.args,
+      base,
       mark: markOfJob(start.job, attempt, this.#instance.toString('hex')),
       timeoutMs: Math.min(start.timeoutMs ?? bounds.timeoutMs, bounds.timeoutMs),
       onOutput: (stream, at, data) => this.#output(start, stream, at, data),

@@ -57,7 +57,11 @@ export function infoOf(pid: number): ProcessInfo | undefined {
   const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
   const number = (index: number) => Number(fields[index]);
   return {
-    ...{ pid, parent: number(1), group: number(2), session: number(3), start: number(19) },
+    pid,
+    parent: number(1),
+    group: number(2),
+    session: number(3),
+    start: number(19),
     isDead: fields[0] === 'Z' || fields[0] === 'X',
   };
 }

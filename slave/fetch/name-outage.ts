@@ -29,7 +29,13 @@ type OutageOptions = {
 
 /** Of failures that may be those of all names. Source: Node, `dns` error codes; getaddrinfo(3). */
 const passingCodes: readonly unknown[] = [
-  ...['ETIMEOUT', 'ESERVFAIL', 'EREFUSED', 'ECONNREFUSED', 'ENOTIMP', 'EAI_AGAIN', 'EAI_FAIL'],
+  'ETIMEOUT',
+  'ESERVFAIL',
+  'EREFUSED',
+  'ECONNREFUSED',
+  'ENOTIMP',
+  'EAI_AGAIN',
+  'EAI_FAIL',
 ];
 /** Domains of which a name is kept, and names that are asked for to tell. */
 const keptMax = 16;

@@ -27,8 +27,12 @@ export type ArchivedExchange = {
 
 /** Headers of requests that hold nothing but what every fetch of this crawler says. */
 const plainNames: ReadonlySet<string> = new Set([
-  ...['user-agent', 'accept', 'accept-encoding', 'accept-language'],
-  ...['if-none-match', 'if-modified-since'],
+  'user-agent',
+  'accept',
+  'accept-encoding',
+  'accept-language',
+  'if-none-match',
+  'if-modified-since',
 ]);
 
 /** What a browser made of a page; `digest`: SHA-1 in hexadecimal. */
@@ -63,9 +67,14 @@ export class Recording {
     for (const { view, bytes } of seen) {
       const type = view === 'html' ? 'text/html; charset=utf-8' : 'image/png';
       this.#views.push({
-        ...{ url, view, at: Date.now(), request: Buffer.alloc(0) },
+        url,
+        view,
+        at: Date.now(),
+        request: Buffer.alloc(0),
         response: responseHead(200, { 'content-type': type }, undefined),
-        ...{ chunks: [bytes], bytes: bytes.length, end: 'whole' },
+        chunks: [bytes],
+        bytes: bytes.length,
+        end: 'whole',
       });
     }
   }

@@ -55,7 +55,9 @@ export function imageKind(pixels: Pixels | undefined): Kind<ImageBody, ImageFoun
         const isCoded = header('content-encoding').length > 0;
         const [length] = isCoded ? [] : header('content-length');
         return new ImageReader({
-          ...{ spec: download.images, userAgent, robots: header('x-robots-tag') },
+          spec: download.images,
+          userAgent,
+          robots: header('x-robots-tag'),
           length: length === undefined ? undefined : Number(length),
         });
       },

@@ -93,7 +93,11 @@ async function reread(
   const isSame = document === found.document;
   const essence = isXhtml ? xhtml : 'text/html';
   const reader = inner.plan.open({
-    ...{ status, essence, spec, charset: 'utf-8', sniff: false },
+    status,
+    essence,
+    spec,
+    charset: 'utf-8',
+    sniff: false,
     url: baseOf(page),
     header: (name) => fieldsOf(headers, name),
     onRoom: () => {},

@@ -138,8 +138,13 @@ const unread = new Set(['script', 'style', 'template', 'noscript', 'svg', 'title
 
 function factsOf(tree: Document): Facts {
   const facts: Facts = {
-    ...{ plainChars: 0, linkChars: 0, elements: 0, depth: 0 },
-    ...{ heading: undefined, language: undefined, date: undefined },
+    plainChars: 0,
+    linkChars: 0,
+    elements: 0,
+    depth: 0,
+    heading: undefined,
+    language: undefined,
+    date: undefined,
   };
   type Open = { node: ParentNode; depth: number; isLink: boolean; isRead: boolean };
   const open: Open[] = [{ node: tree, depth: 0, isLink: false, isRead: true }];

@@ -58,7 +58,13 @@ export function failedItems(rules: readonly string[], message: string): PageItem
 }
 
 const failed: RuleCounts = {
-  ...{ pages: 1, matched: 0, empty: 0, wrong: 0, failed: 1, rows: 0, rejected: 0 },
+  pages: 1,
+  matched: 0,
+  empty: 0,
+  wrong: 0,
+  failed: 1,
+  rows: 0,
+  rejected: 0,
 };
 
 function numbersOf(counts: RuleCounts): number[] {

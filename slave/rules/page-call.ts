@@ -57,7 +57,11 @@ function contextOf(
   const { url, finalUrl, depth, status, headers, text, type } = input;
   const isJson = isJsonType(type);
   return {
-    ...{ url, finalUrl, depth, status, headers },
+    url,
+    finalUrl,
+    depth,
+    status,
+    headers,
     html: text,
     // JSON has no elements.
     $: (selector) => (isJson ? Elements.none : Elements.in(tree.tree, selector)),

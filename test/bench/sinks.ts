@@ -116,7 +116,13 @@ async function measure({ name, output, bar, rows }: Target): Promise<void> {
   const master = await syntheticMaster(cluster, ['--output', output], {}, [file]);
   const before = { at: performance.now(), cpuMs: cpuMs(master.pid) };
   await synthetic(cluster, {
-    ...{ sessions: 4, credit: 16, links: 10, known: 0.8, hosts, rows: rowsOfPage, seconds },
+    sessions: 4,
+    credit: 16,
+    links: 10,
+    known: 0.8,
+    hosts,
+    rows: rowsOfPage,
+    seconds,
   });
   await cluster.ask('pause', 'default');
   const behind = async () => {

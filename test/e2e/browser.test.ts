@@ -103,7 +103,9 @@ describe('browser', { skip }, () => {
     const options = {
       ...({ render: 'auto', sandbox: process.getuid?.() !== 0, allowPrivate: true } as const),
       ...({ items, kinds: ['item'], delay: 0 } as const),
-      ...{ data: join(folder, 'data'), out: join(folder, 'out'), log: () => {} },
+      data: join(folder, 'data'),
+      out: join(folder, 'out'),
+      log: () => {},
     };
     for await (const record of crawl(`${site.url}/`, options)) {
       if (record.kind === 'item') found.push(record.item?.['price']);

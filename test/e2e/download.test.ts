@@ -445,7 +445,9 @@ function bad(t: TestContext, text: string): string {
 /** What a command says that fails. */
 function run(args: readonly string[]): string {
   const { status, stdout, stderr } = spawnSync(process.execPath, args, {
-    ...{ cwd: root, encoding: 'utf8', timeout: 20_000 },
+    cwd: root,
+    encoding: 'utf8',
+    timeout: 20_000,
   });
   assert.equal(status, 2, stdout + stderr);
   return stdout + stderr;

@@ -56,7 +56,11 @@ describe('failed', { concurrency: 2 }, () => {
     const all = JSON.parse(await cluster.ask('failed', '--json')) as Failed[];
     assert.equal(all.length, 2_501);
     assert.deepEqual(all[0], {
-      ...{ crawl: 'broken', url: `${site}/ill`, kind: 'status', status: 503, attempts: 1 },
+      crawl: 'broken',
+      url: `${site}/ill`,
+      kind: 'status',
+      status: 503,
+      attempts: 1,
       message: '503 Service Unavailable',
     });
     const slow = 'node master.js failed --json "$@" | (sleep 1; cat)';

@@ -48,7 +48,13 @@ describe('items', { concurrency: 2 }, () => {
     const { rules = {}, pages } = await cluster.status('shop');
     assert.equal(pages, 3);
     assert.deepEqual(rules['book'], {
-      ...{ pages: 2, matched: 2, empty: 0, wrong: 0, failed: 0, rows: 8, rejected: 2 },
+      pages: 2,
+      matched: 2,
+      empty: 0,
+      wrong: 0,
+      failed: 0,
+      rows: 8,
+      rejected: 2,
     });
     assert.equal(rules['book.price']?.matched, 2);
     const text = await cluster.ask('status');

@@ -164,7 +164,11 @@ describe('library', { concurrency: 2 }, () => {
       join(folder, 'tsconfig.json'),
       JSON.stringify({
         compilerOptions: {
-          ...{ strict: true, module: 'nodenext', target: 'es2022', noEmit: true, types: ['node'] },
+          strict: true,
+          module: 'nodenext',
+          target: 'es2022',
+          noEmit: true,
+          types: ['node'],
           skipLibCheck: false,
           skipDefaultLibCheck: true,
         },

@@ -155,7 +155,11 @@ describe('loop', { concurrency: 1 }, () => {
     await program.exited;
     assert.equal(program.word, 'over', program.output);
     const rows = program.records.map(({ kind, url, rule, item, why }) => ({
-      ...{ kind, path: new URL(url).pathname, rule, item, why },
+      kind,
+      path: new URL(url).pathname,
+      rule,
+      item,
+      why,
     }));
     const book = { kind: 'item', rule: 'book', why: undefined };
     assert.deepEqual(

@@ -251,7 +251,9 @@ test('python: own fields become lines of items.jsonl, as they were put', {
       return rest;
     }),
     [{ pirce: 7.5, names: ['a', 'ü\u2028'], none: null }, { n: 0 }, { n: 1 }].map((item) => ({
-      ...{ url: site.url, rule: 'item', item },
+      url: site.url,
+      rule: 'item',
+      item,
     })),
   );
 });

@@ -23,8 +23,11 @@ const skip = noBrowser;
 async function open(t: TestContext, limits: Partial<BrowserLimits>) {
   const path = process.env['PATH'] ?? '';
   const settings = {
-    ...{ program: undefined, isSandboxed: process.getuid?.() !== 0, path },
-    ...{ env: { PATH: path }, limits },
+    program: undefined,
+    isSandboxed: process.getuid?.() !== 0,
+    path,
+    env: { PATH: path },
+    limits,
   };
   const lines: string[] = [];
   const asked: string[] = [];
@@ -39,11 +42,17 @@ async function open(t: TestContext, limits: Partial<BrowserLimits>) {
   const rendered = (n: number, script = '', wait = 1): Promise<RenderEnd> =>
     browsers.render({
       document: {
-        ...{ url: `http://site.example/${n}`, status: 200, headers: {} },
+        url: `http://site.example/${n}`,
+        status: 200,
+        headers: {},
         body: Buffer.from(`<p id=p></p><script>p.textContent = 'made ${n}'; ${script}</script>`),
       },
-      ...{ spec, render: { when: 'always' as const, wait }, userAgent: 'Orbweaver' },
-      ...{ cookies: [], blocks: [], signal: new AbortController().signal },
+      spec,
+      render: { when: 'always' as const, wait },
+      userAgent: 'Orbweaver',
+      cookies: [],
+      blocks: [],
+      signal: new AbortController().signal,
       headersFor: () => [],
       fetchDocument: async (url) => {
         asked.push(url);

@@ -63,7 +63,10 @@ describe('browser faults', { skip: noBrowser }, () => {
     const site = await new BrowserSite(pages).open(t);
     const cluster = new Cluster(t);
     const path = crawlFile(cluster, site, {
-      ...{ render: true, attempts: 1, 'fetch-timeout': 10_000, 'per-host': 2 },
+      render: true,
+      attempts: 1,
+      'fetch-timeout': 10_000,
+      'per-host': 2,
     });
     const master = await cluster.master([path, '--exit-when-done']);
     const begun = performance.now();

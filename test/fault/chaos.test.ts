@@ -47,8 +47,13 @@ test('chaos: a slave that was stopped before it began may be ended', {
 }, async (t) => {
   const { folder } = new Cluster(t);
   const cluster = new Faulty({
-    ...{ programs: root, slaves: 1, address: () => '127.0.0.1:1', onDied: assert.fail },
-    ...{ data: join(folder, 'data'), out: join(folder, 'out'), logs: join(folder, 'logs') },
+    programs: root,
+    slaves: 1,
+    address: () => '127.0.0.1:1',
+    onDied: assert.fail,
+    data: join(folder, 'data'),
+    out: join(folder, 'out'),
+    logs: join(folder, 'logs'),
   });
   t.after(() => cluster.close());
   await cluster.start();

@@ -37,15 +37,23 @@ const records: readonly (readonly [Image, KeptImage])[] = [
   [
     kept,
     {
-      ...{ bytes: kept.bytes.length, type: 'png', hasThumbnail: false },
-      ...{ dhash: Buffer.alloc(8, 3), group: kept.sha256, place: { shard: 0, at: 512 } },
+      bytes: kept.bytes.length,
+      type: 'png',
+      hasThumbnail: false,
+      dhash: Buffer.alloc(8, 3),
+      group: kept.sha256,
+      place: { shard: 0, at: 512 },
     },
   ],
   [
     dropped,
     {
-      ...{ bytes: dropped.bytes.length, type: 'jpg', hasThumbnail: false, isDropped: true },
-      ...{ dhash: Buffer.alloc(8, 1), group: kept.sha256 },
+      bytes: dropped.bytes.length,
+      type: 'jpg',
+      hasThumbnail: false,
+      isDropped: true,
+      dhash: Buffer.alloc(8, 1),
+      group: kept.sha256,
     },
   ],
 ];
@@ -60,12 +68,23 @@ const naming: Change = {
 const dhash = (byte: number) => Buffer.alloc(8, byte).toString('hex');
 const lines = [
   {
-    ...{ url, type: 'image/png', bytes: kept.bytes.length, sha256: kept.hex, group: kept.hex },
-    ...{ file: 'images/000000.tar', entry: entryName(kept.hex, 'png'), dhash: dhash(3) },
+    url,
+    type: 'image/png',
+    bytes: kept.bytes.length,
+    sha256: kept.hex,
+    group: kept.hex,
+    file: 'images/000000.tar',
+    entry: entryName(kept.hex, 'png'),
+    dhash: dhash(3),
   },
   {
-    ...{ url: `${url}?2`, type: 'image/jpeg', bytes: dropped.bytes.length, sha256: dropped.hex },
-    ...{ dhash: dhash(1), group: kept.hex, excluded: 'similar' },
+    url: `${url}?2`,
+    type: 'image/jpeg',
+    bytes: dropped.bytes.length,
+    sha256: dropped.hex,
+    dhash: dhash(1),
+    group: kept.hex,
+    excluded: 'similar',
   },
   // One that nothing was kept of, and one without an answer.
   { url: `${url}?3`, type: 'image/png', bytes: 9, excluded: 'min-width' },

@@ -111,7 +111,8 @@ test('[T-144] what a browser made of a page is a file before its report is done'
     packValue({ ...page(url), rendered: true as const, screenshot });
   const digest = createHash('sha1').update('PNG').digest('hex');
   const bad = await slave.request('task.report', {
-    ...{ ...said, result: named('../../x.png') },
+    ...said,
+    result: named('../../x.png'),
     archived: 2,
   });
   assert.equal(bad['error'], 'E_BAD_REQUEST');

@@ -58,8 +58,16 @@ test('[C-1] a seed is on the disk when add is answered', async (t) => {
 
 /** Of a ledger. [C-50] */
 const noRow = {
-  ...{ admitted: 0, waiting: 0, pages: 0, redirects: 0, others: 0, failed: 0, excluded: 0 },
-  ...{ buried: 0, dropped: 0, replayed: 0 },
+  admitted: 0,
+  waiting: 0,
+  pages: 0,
+  redirects: 0,
+  others: 0,
+  failed: 0,
+  excluded: 0,
+  buried: 0,
+  dropped: 0,
+  replayed: 0,
 };
 
 test('[C-2] [C-50] list has every crawl with its counters, and every session', async (t) => {

@@ -84,7 +84,9 @@ test('[C-153] a page that is saved is not done before its body was sent', async 
   const task = await nextTask(slave);
   assert.equal((await report(slave, task))['error'], 'E_BAD_REQUEST');
   const head = {
-    ...{ url: task.url, at: 1, request: Buffer.from('GET / HTTP/1.1\r\n\r\n') },
+    url: task.url,
+    at: 1,
+    request: Buffer.from('GET / HTTP/1.1\r\n\r\n'),
     response: Buffer.from('HTTP/1.1 200 OK\r\ncontent-type: text/html\r\n\r\n'),
   };
   const part = { part: 0, head, body: Buffer.from('<p>'), end: 'whole' };

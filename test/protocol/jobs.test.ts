@@ -265,7 +265,9 @@ test('[C-144] [C-74] lists are cut before they are longer than a frame', options
   let count = 0;
   for (let after: number | undefined = 0; after !== undefined; ) {
     const page: Replies['job.list'] = await library.request('job.list', {
-      ...{ states: ['waiting'], after, limit: 1_000 },
+      states: ['waiting'],
+      after,
+      limit: 1_000,
     });
     count += page.jobs.length;
     after = page.next;

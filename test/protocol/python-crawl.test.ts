@@ -61,11 +61,21 @@ test('[Y-7] a page is done by the first request for more after a put', async (t)
   await peer.call('result_queue', 'put', [`${seed}a.png`, '/b.png']);
   await peer.call('filter_queue', 'put', 'next');
   assert.deepEqual(await counts(operator, crawl), {
-    ...{ pages: 0, others: 0, waiting: 1, leased: 1, images: 0, state: 'running' },
+    pages: 0,
+    others: 0,
+    waiting: 1,
+    leased: 1,
+    images: 0,
+    state: 'running',
   });
   assert.equal(await peer.call(tasks, 'get', true, 10), `${seed}next`);
   assert.deepEqual(await counts(operator, crawl), {
-    ...{ pages: 1, others: 0, waiting: 1, leased: 1, images: 2, state: 'running' },
+    pages: 1,
+    others: 0,
+    waiting: 1,
+    leased: 1,
+    images: 2,
+    state: 'running',
   });
   const told = { url: `${seed}next`, status: 404 };
   await peer.call('result_queue', 'put', dict(told));

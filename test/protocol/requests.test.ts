@@ -14,7 +14,10 @@ after(() => target.close());
 afterEach(() => target.clear());
 
 const post = (url: string, body: string, headers: readonly (readonly [string, string])[] = []) => ({
-  ...{ url, method: 'POST', headers, body: Buffer.from(body) },
+  url,
+  method: 'POST',
+  headers,
+  body: Buffer.from(body),
 });
 
 test('[C-100] requests are seeds, named by URL, method and body', async (t) => {

@@ -128,7 +128,13 @@ test('[C-90] the status of a crawl has the counts of its rules and fields', asyn
   const status = (await statusOf(slave, crawl)) as unknown as Message;
   const { book, 'book.price': price } = status['rules'] as Message;
   assert.deepEqual(book, {
-    ...{ pages: 3, matched: 2, empty: 0, wrong: 0, failed: 1, rows: 4, rejected: 2 },
+    pages: 3,
+    matched: 2,
+    empty: 0,
+    wrong: 0,
+    failed: 1,
+    rows: 4,
+    rejected: 2,
   });
   assert.deepEqual((price as Message)['empty'], 2);
   // The pages are none the less pages.

@@ -93,7 +93,10 @@ const wrongImages = [
 const notPacked = [null, 7, 'x', {}, [], Buffer.alloc(0), Buffer.from([0xc1]), Buffer.of(0x80, 0)];
 const answerHead = Buffer.from('HTTP/1.1 200 OK\r\n\r\n');
 const archivedHead = {
-  ...{ url: 'http://a.invalid/', at: 1, request: Buffer.from('x'), response: answerHead },
+  url: 'http://a.invalid/',
+  at: 1,
+  request: Buffer.from('x'),
+  response: answerHead,
 };
 const wrongHeads = [
   ...['', 'http://a.invalid/ x', 'http://a.invalid/\r\n', 7].map((url) => ({ url })),

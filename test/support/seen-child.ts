@@ -30,7 +30,11 @@ async function main([folder = '', ...numbers]: readonly string[]): Promise<void>
   const set = new SeenSet({ crawl: 1, store, freezeKeys, saved: 0, visit: () => {} });
   const record = () =>
     encodeCrawl({
-      ...{ id: 1, name: 'c', state: 'running', seenSum: [...seenSum], counters: { seen } },
+      id: 1,
+      name: 'c',
+      state: 'running',
+      seenSum: [...seenSum],
+      counters: { seen },
     } as unknown as CrawlRecord);
   const ended: Promise<void>[] = [];
   for (let commit = (kept?.counters.seen ?? 0) / keys + 1; ; commit++) {

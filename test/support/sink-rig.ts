@@ -197,7 +197,10 @@ export class SinkRig {
           return next;
         };
         return {
-          ...{ write, finish, check: () => sink.check(), close: () => sink.close() },
+          write,
+          finish,
+          check: () => sink.check(),
+          close: () => sink.close(),
           cutBytes: sink.cutBytes,
           get reached() {
             return sink.reached;

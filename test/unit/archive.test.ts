@@ -40,6 +40,7 @@ test('archive: what an answer says of itself is in its head, of any version', ()
   const of = (text: string) => answerOf(Buffer.from(text));
   assert.deepEqual(of(`HTTP/1.1 200 OK\r\na: b\r\n\r\n${body}`), { status: 200, mime: 'unk' });
   assert.deepEqual(of('HTTP/2 404\r\ncontent-type: text/HTML;x\r\n\r\n'), {
-    ...{ status: 404, mime: 'text/html' },
+    status: 404,
+    mime: 'text/html',
   });
 });

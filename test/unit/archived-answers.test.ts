@@ -15,8 +15,10 @@ const name = '000001.warc.gz';
 const origin = 'http://site';
 /** All bodies stay in memory. */
 const room = {
-  ...{ enter: () => true, leave: () => {} },
-  ...{ newFile: () => '', append: () => Promise.resolve() },
+  enter: () => true,
+  leave: () => {},
+  newFile: () => '',
+  append: () => Promise.resolve(),
 };
 
 /** Answers that count as pages only by what their metadata say. */

@@ -23,7 +23,13 @@ function read(html: string, bare: boolean, xml: boolean): Extract {
   const url = 'http://site/dir/page';
   const obey = ['noindex', 'nofollow', 'rel-nofollow'] as const;
   const extractor = new PageExtractor({
-    ...{ url, encoding: 'utf-8', images: 'img', iframes: true, obey: [...obey], bare, xml },
+    url,
+    encoding: 'utf-8',
+    images: 'img',
+    iframes: true,
+    obey: [...obey],
+    bare,
+    xml,
   });
   // A token that a chunk cuts is read again.
   for (let at = 0; at < html.length; at += 50) extractor.write(html.slice(at, at + 50));

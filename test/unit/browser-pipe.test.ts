@@ -30,7 +30,9 @@ function pipe(bytesMax: number) {
   const tooLong: string[] = [];
   let ends = 0;
   const made = new MessagePipe({
-    ...{ input, output, bytesMax },
+    input,
+    output,
+    bytesMax,
     isWanted: (head) => !head.startsWith('no'),
     onText: (text) => texts.push(text),
     onTooLong: (head) => tooLong.push(head),

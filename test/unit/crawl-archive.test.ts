@@ -44,7 +44,9 @@ function archiveIn(
 function append(archive: CrawlArchive, n: number, then: (mark: ArchiveMark) => void) {
   const body = Buffer.from(`<p>page ${n}`);
   const exchange = {
-    ...{ url: `http://site/${n}`, at: 1_000_000 + n, end: 'whole' as const },
+    url: `http://site/${n}`,
+    at: 1_000_000 + n,
+    end: 'whole' as const,
     request: Buffer.from('GET / HTTP/1.1\r\n\r\n'),
     response: Buffer.from('HTTP/1.1 200 OK\r\ncontent-type: text/html\r\n\r\n'),
     body: { bytes: body.length, read: () => Promise.resolve([body]), drop: () => {} },

@@ -124,7 +124,11 @@ test('failures: every failed URL comes once, whatever a page holds', async (t) =
   const [first] = await rig.all(10);
   assert.deepEqual(first, { url: url(0), kind: 'dns', message: 'host not found', attempts: 4 });
   assert.deepEqual((await rig.all(10)).at(-1), {
-    ...{ url: url(68), kind: 'status', message: '404 Not Found', attempts: 1, status: 404 },
+    url: url(68),
+    kind: 'status',
+    message: '404 Not Found',
+    attempts: 1,
+    status: 404,
   });
 });
 

@@ -11,7 +11,13 @@ const html = `<base href="/b/"><nav><a class=next href="p2.html">2</a><a href="#
 <script>var more = 'href="thread-9.html"';</script><a href="thread-1-a.html?x=1&amp;y=2">again</a>`;
 
 const page = (text: string, finalUrl = 'http://a.example/x/'): PageInput => ({
-  ...{ url: finalUrl, finalUrl, depth: 0, status: 200, type: 'text/html', headers: {}, text },
+  url: finalUrl,
+  finalUrl,
+  depth: 0,
+  status: 200,
+  type: 'text/html',
+  headers: {},
+  text,
 });
 
 function evaluate(rules: readonly Partial<FollowRule>[], input = page(html)) {

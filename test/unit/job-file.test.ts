@@ -19,13 +19,20 @@ test('job file: a job that ends after the file was closed has its line after the
   } as unknown as GroupCommit;
   const jobs = [1, 2].map((job) => ({
     ...({ job, program: '/bin/true', args: [`${job}`], on: 'any', attempts: 1 } as const),
-    ...{ retries: 0, addedAt: 0, ended: { seq: job, at: 0, end: noRun('lost', 'x') } },
+    retries: 0,
+    addedAt: 0,
+    ended: { seq: job, at: 0, end: noRun('lost', 'x') },
   }));
   await store.commit(jobs.map((job) => changeOf(job as unknown as JobRecord)));
   const errors: unknown[] = [];
   const start = () =>
     new JobFile({
-      ...{ store, commits, folder, warn: () => {}, onWritten: () => {}, onHeld: () => {} },
+      store,
+      commits,
+      folder,
+      warn: () => {},
+      onWritten: () => {},
+      onHeld: () => {},
       room: { isShort: false, room: async () => {}, refused: () => {} },
       onError: (error) => errors.push(error),
     });

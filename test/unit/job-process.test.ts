@@ -15,11 +15,21 @@ test('job: time in which the slave stands still is none of the job', { skip }, a
   const base = mkdtempSync(join(tmpdir(), 'orbweaver-test-'));
   t.after(() => rmSync(base, { recursive: true, force: true }));
   const job = new JobProcess({
-    ...{ mark: '1.a.standstill', path: '/bin/sh', args: ['-c', 'echo a; sleep 0.1; echo b'] },
-    ...{ tools: findTools(), user: undefined, base, timeoutMs: 900 },
+    mark: '1.a.standstill',
+    path: '/bin/sh',
+    args: ['-c', 'echo a; sleep 0.1; echo b'],
+    tools: findTools(),
+    user: undefined,
+    base,
+    timeoutMs: 900,
     bounds: {
-      ...{ memoryBytes: large, processes: 10_000, cpuS: 10, fileBytes: large },
-      ...{ folderBytes: large, outputBytes: 1_000, timeoutMs: 900 },
+      memoryBytes: large,
+      processes: 10_000,
+      cpuS: 10,
+      fileBytes: large,
+      folderBytes: large,
+      outputBytes: 1_000,
+      timeoutMs: 900,
     },
     onOutput: () => {},
     onMembers: () => {},

@@ -62,7 +62,8 @@ test('library options: what JSON would drop is refused', () => {
   assert.throws(() => startOf('http://a/', { include: /x/ as never }), /include must be text/);
   assert.throws(() => startOf([], {}), /crawl takes a URL/);
   assert.deepEqual(JSON.parse(startOf('http://a/', { maxDepth: 2, slaves: 3 }).file), {
-    ...{ seeds: ['http://a/'], 'max-depth': 2 },
+    seeds: ['http://a/'],
+    'max-depth': 2,
   });
 });
 

@@ -26,7 +26,11 @@ test('no memory: a slave on this machine is started again later', async (t) => {
   const ends: SlaveEnd[] = [];
   await new Promise<void>((resolve) => {
     const slaves = new SlaveProcesses({
-      ...{ program: '-e', argsOf: () => ['0'], output: 'keep', restartMs: 1, restartsMax: 1 },
+      program: '-e',
+      argsOf: () => ['0'],
+      output: 'keep',
+      restartMs: 1,
+      restartsMax: 1,
       onEnd: (end) => {
         back();
         if (ends.push(end) === 2) resolve();

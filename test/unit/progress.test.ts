@@ -5,9 +5,25 @@ import type { Logger } from '../../shared/log.ts';
 import type { CrawlStatus } from '../../shared/protocol.ts';
 
 const idle: CrawlStatus = {
-  ...{ name: 'site', state: 'running', waiting: 10, leased: 0, unwritten: 0, pages: 0, images: 0 },
-  ...{ others: 0, failed: 0, buried: 0, unchanged: 0, excluded: 0, skipped: {}, errors: {} },
-  ...{ known: 0, bytes: 0, statuses: {}, aliases: 0, malformed: 0 },
+  name: 'site',
+  state: 'running',
+  waiting: 10,
+  leased: 0,
+  unwritten: 0,
+  pages: 0,
+  images: 0,
+  others: 0,
+  failed: 0,
+  buried: 0,
+  unchanged: 0,
+  excluded: 0,
+  skipped: {},
+  errors: {},
+  known: 0,
+  bytes: 0,
+  statuses: {},
+  aliases: 0,
+  malformed: 0,
 };
 
 test('progress: the first line has a rate, or none is told', (t) => {

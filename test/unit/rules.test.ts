@@ -60,15 +60,34 @@ test('rules: rows by CSS, with fields by every kind of place', () => {
   );
   assert.deepEqual(valuesOf(result), [
     {
-      ...{ title: 'One', whole: 'a b', own: 'a', xpath: 'One', count: 2, regex: '1', depth: 3 },
+      title: 'One',
+      whole: 'a b',
+      own: 'a',
+      xpath: 'One',
+      count: 2,
+      regex: '1',
+      depth: 3,
       html: '<a title="One" href="1.html">a <b>b</b></a>',
-      ...{ link: 'http://site/shop/1.html', colours: ['red', 'blue'], date: 'Mon', missing: '-' },
+      link: 'http://site/shop/1.html',
+      colours: ['red', 'blue'],
+      date: 'Mon',
+      missing: '-',
       nothing: null,
     },
     {
-      ...{ title: 'Two', whole: 'c', own: 'c', xpath: 'Two', count: 0, regex: '2', depth: 3 },
+      title: 'Two',
+      whole: 'c',
+      own: 'c',
+      xpath: 'Two',
+      count: 0,
+      regex: '2',
+      depth: 3,
       html: '<a title="Two" href="2.html">c</a>',
-      ...{ link: 'http://site/shop/2.html', colours: [], date: 'Mon', missing: '-', nothing: null },
+      link: 'http://site/shop/2.html',
+      colours: [],
+      date: 'Mon',
+      missing: '-',
+      nothing: null,
     },
   ]);
   assert.deepEqual(result.failures, []);

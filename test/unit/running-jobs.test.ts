@@ -9,7 +9,12 @@ import { standStill } from '../support/standstill.ts';
 
 type Options = ConstructorParameters<typeof RunningJobs>[0];
 const record = {
-  ...{ job: 1, args: [], on: 'any', retries: 0, addedAt: 0, attempts: 1 },
+  job: 1,
+  args: [],
+  on: 'any',
+  retries: 0,
+  addedAt: 0,
+  attempts: 1,
   running: { lease: 'ab', instance: 'cd' },
 };
 const lease = Buffer.from('ab', 'hex');

@@ -33,9 +33,12 @@ async function startsOf(steadyMs: number): Promise<number> {
   let starts = 0;
   await new Promise<void>((resolve) => {
     const slaves = new SlaveProcesses({
-      ...{ program: '-e', argsOf: () => ["process.send('started', () => process.exit(1))"] },
+      program: '-e',
+      argsOf: () => ["process.send('started', () => process.exit(1))"],
       output: 'keep',
-      ...{ restartMs: 0, restartsMax: 2, steadyMs },
+      restartMs: 0,
+      restartsMax: 2,
+      steadyMs,
       onEnd: ({ isRestarted }) => {
         starts++;
         if (isRestarted && starts < 5) return;
@@ -61,8 +64,13 @@ test('slave processes: one that hangs in its start is killed, and counts as one 
   const ends: SlaveEnd[] = [];
   await new Promise<void>((resolve) => {
     const slaves = new SlaveProcesses({
-      ...{ program: '-e', argsOf: () => ['for (;;);'], output: 'keep', startMs: 200 },
-      ...{ restartMs: 0, restartsMax: 1, steadyMs: 0 },
+      program: '-e',
+      argsOf: () => ['for (;;);'],
+      output: 'keep',
+      startMs: 200,
+      restartMs: 0,
+      restartsMax: 1,
+      steadyMs: 0,
       onEnd: (end) => {
         ends.push(end);
         if (slaves.count === 0) resolve();

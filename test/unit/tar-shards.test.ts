@@ -37,7 +37,9 @@ function rig(t: TestContext, bytesMax = 1_000_000) {
   const sinceMs = Date.now() - 1_000;
   const start = () =>
     new TarShards({
-      ...{ path, bytesMax, sinceMs },
+      path,
+      bytesMax,
+      sinceMs,
       placeOf: (sha256) => places.get(sha256),
       isBegun: () => places.size > 0,
       lastShard: () => Math.max(-1, ...[...places.values()].map(({ shard }) => shard)),

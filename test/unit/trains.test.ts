@@ -10,8 +10,14 @@ const gapMs = 130;
 
 function tasksOf(count: number, atOnce = 1, first = 1): TaskPush[] {
   return Array.from({ length: count }, (_, i) => ({
-    ...{ task: Buffer.of(i), lease: first + i, crawl: 1, url: `http://a/${i}`, depth: 0 },
-    ...{ attempt: 1, timed: true, train: { first, gapMs, atOnce } },
+    task: Buffer.of(i),
+    lease: first + i,
+    crawl: 1,
+    url: `http://a/${i}`,
+    depth: 0,
+    attempt: 1,
+    timed: true,
+    train: { first, gapMs, atOnce },
   }));
 }
 

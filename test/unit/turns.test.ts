@@ -18,7 +18,9 @@ function turnsOf(t: TestContext, tellMs?: number) {
     notify: (_: string, { agoMs }: { agoMs?: number }) => said.push(agoMs ?? 'now'),
   } as unknown as MasterClient;
   const turns = new Turns({
-    ...{ lease: 1, isTimed: true, tellMs },
+    lease: 1,
+    isTimed: true,
+    tellMs,
     master: () => master,
     onLost: () => {},
   });

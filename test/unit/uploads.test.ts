@@ -13,8 +13,10 @@ test('uploads: heads count in the memory of their session until the report, or i
   const uploads = room.session();
   const lease = 1;
   const head = {
-    ...{ url: 'http://a/', at: 1 },
-    ...{ request: Buffer.alloc(100), response: Buffer.alloc(1_000) },
+    url: 'http://a/',
+    at: 1,
+    request: Buffer.alloc(100),
+    response: Buffer.alloc(1_000),
   };
   const one = {
     verb: 'task.archive',

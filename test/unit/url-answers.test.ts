@@ -24,9 +24,18 @@ import { specOf } from '../support/world.ts';
 
 const asked = new URL('http://site.example/asked');
 const record = {
-  ...{ id: 1, name: 'default', state: 'running', spec: specOf({}), specVersion: 1 },
-  ...{ uid: new Uint8Array(16), secret: new Uint8Array(16).fill(3), startedAt: 0 },
-  ...{ nextSeq: 1, nextCommit: 1, nextRecord: 1, seenSum: [0, 0, 0, 0] },
+  id: 1,
+  name: 'default',
+  state: 'running',
+  spec: specOf({}),
+  specVersion: 1,
+  uid: new Uint8Array(16),
+  secret: new Uint8Array(16).fill(3),
+  startedAt: 0,
+  nextSeq: 1,
+  nextCommit: 1,
+  nextRecord: 1,
+  seenSum: [0, 0, 0, 0],
 } as unknown as CrawlRecord;
 
 /** A crawl of which the tests say where its one URL is. */

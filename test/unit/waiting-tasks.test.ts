@@ -6,7 +6,13 @@ import type { FailedOutcome } from '../../slave/fetch/outcome.ts';
 import { WaitingTasks } from '../../slave/waiting-tasks.ts';
 
 const taskOf = (url: string, lease: number, more: Partial<TaskPush> = {}): TaskPush => ({
-  ...{ task: Buffer.alloc(1), lease, crawl: 1, url, depth: 0, attempt: 1, ...more },
+  task: Buffer.alloc(1),
+  lease,
+  crawl: 1,
+  url,
+  depth: 0,
+  attempt: 1,
+  ...more,
 });
 const refusal = (status: number, retryAfterMs?: number): FailedOutcome => ({
   ok: false,

@@ -26,7 +26,10 @@ export function diffCommand(take: (options: DiffOptions) => void, env: NodeJS.Pr
   for (const option of folderFlags()) if (option.long === '--out') command.addOption(option);
   return command.action((before: string, after: string, values: Values) =>
     take({
-      ...{ kind: 'diff', before, after, outFolder: String(values['out']) },
+      kind: 'diff',
+      before,
+      after,
+      outFolder: String(values['out']),
       json: values['json'] === true,
     }),
   );

@@ -97,7 +97,9 @@ export async function askExec(ask: ExecAsk, isJson: boolean, join: JoinWatching)
     const { jobs } = await master.request('job.add', {
       ...call,
       args: [...call.args],
-      ...{ on, retries, watch: !detach },
+      on,
+      retries,
+      watch: !detach,
       ...(timeoutMs !== undefined && { timeoutMs }),
       ...(waits && { waits }),
     });

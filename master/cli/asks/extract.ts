@@ -52,7 +52,10 @@ export function extractCommand(
   for (const option of folderFlags()) if (option.long === '--out') command.addOption(option);
   return command.action((file: string, values: Values) =>
     take({
-      ...{ kind: 'extract', file, archive: String(values['from']), name: String(values['as']) },
+      kind: 'extract',
+      file,
+      archive: String(values['from']),
+      name: String(values['as']),
       outFolder: String(values['out']),
       processes: Number(
         values['processes'] ?? Math.max(1, Math.min(processesMax, availableParallelism())),

@@ -29,7 +29,9 @@ export function galleryCommand(
   for (const option of folderFlags()) if (option.long === '--out') command.addOption(option);
   return command.action((crawl: string, values: Values) =>
     take({
-      ...{ kind: 'gallery', crawl, outFolder: String(values['out']) },
+      kind: 'gallery',
+      crawl,
+      outFolder: String(values['out']),
       countMax: Number(values['count']),
     }),
   );

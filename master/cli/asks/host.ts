@@ -52,7 +52,10 @@ export function hostCommand(
       );
     }
     take(values, {
-      ...{ verb: 'host', host, delayMs, blocked },
+      verb: 'host',
+      host,
+      delayMs,
+      blocked,
       wake: wake === true,
       retry: retry === true,
     });

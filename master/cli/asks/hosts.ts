@@ -19,17 +19,15 @@ export type HostsAsk = {
 const pageLimit = 1_000;
 const shownDefault = 50;
 const heads = [
-  ...[
-    'host',
-    'waiting',
-    'under way',
-    'delay',
-    'from',
-    'pace',
-    'breaker',
-    'robots.txt',
-    'last answer',
-  ],
+  'host',
+  'waiting',
+  'under way',
+  'delay',
+  'from',
+  'pace',
+  'breaker',
+  'robots.txt',
+  'last answer',
   'failed',
 ];
 

@@ -70,7 +70,10 @@ export async function askJobs(master: MasterClient, ask: JobsAsk): Promise<Answe
 
 function jobsText(jobs: readonly JobRow[]): string[] {
   const rows = jobs.map((row) => [
-    ...[String(row.job), stateText(row), row.slave ?? row.on, timeText(row)],
+    String(row.job),
+    stateText(row),
+    row.slave ?? row.on,
+    timeText(row),
     visible(callText(row)).slice(0, 80),
     visible(row.reason ?? ''),
   ]);

@@ -28,8 +28,11 @@ export function sinksCommand(
 export async function askSinks(master: MasterClient, { crawl, drop }: SinksAsk): Promise<Answer> {
   const answer = await master.request('crawl.sinks', { crawl, ...(drop && { drop }) });
   const rows = answer.sinks.map(({ name, state, records, bytes, target, reason }) => [
-    ...[name, state, records === 0 ? 'has all' : `${amount(records, 'record')} behind`],
-    ...[records === 0 ? '' : amount(bytes, 'byte'), visible(reason ?? target)],
+    name,
+    state,
+    records === 0 ? 'has all' : `${amount(records, 'record')} behind`,
+    records === 0 ? '' : amount(bytes, 'byte'),
+    visible(reason ?? target),
   ]);
   const lines = table([['sink', 'state', 'lag', '', 'target'], ...rows]);
   if (drop !== undefined) lines.unshift(`output ${drop} of crawl ${crawl} is given up`);

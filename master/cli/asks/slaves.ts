@@ -45,7 +45,14 @@ export async function askDrain(master: MasterClient, slave: string): Promise<Ans
 }
 
 const heads = [
-  ...['slave', 'address', 'version', 'slots', 'leased', 'fetches/s', 'errors', 'memory'],
+  'slave',
+  'address',
+  'version',
+  'slots',
+  'leased',
+  'fetches/s',
+  'errors',
+  'memory',
   'joined',
 ];
 

@@ -112,7 +112,9 @@ export class Pictures {
     const known = this.#namings.get(key);
     if (known !== undefined) return known === ended ? undefined : known;
     const rows = this.#store.range('namings', {
-      ...{ from: prefix, to: afterPrefix(prefix), limit: pagesMax },
+      from: prefix,
+      to: afterPrefix(prefix),
+      limit: pagesMax,
     });
     if (rows.length === 0) return undefined;
     const named = {

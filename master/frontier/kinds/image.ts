@@ -123,7 +123,12 @@ function recordOf(
   const pages = namings.map(({ page }) => page);
   const [alt] = namings.flatMap((naming) => naming.alt ?? []);
   return {
-    ...{ url, depth, from, task: seq, at, slave: slave || undefined },
+    url,
+    depth,
+    from,
+    task: seq,
+    at,
+    slave: slave || undefined,
     ...(pages.length > 0 ? { pages } : from !== undefined && { pages: [from] }),
     ...(alt !== undefined && { alt }),
   };

@@ -205,7 +205,8 @@ class CursorSink<S extends CursorSession> implements Sink {
     }
     try {
       await this.#deliverer.deliver({
-        ...{ session, rows },
+        session,
+        rows,
         cursor: { ...cursorName(this.#target.crawl, this.#target.output), from, to: last.seq },
         reject: (some, reason) => this.#rejects.append(some.map((row) => ({ row, reason }))),
         unreject: () => this.#rejects.undo(),

@@ -280,8 +280,8 @@ function refusalsOf(error: unknown): number[] | undefined {
 /** Codes that pass: log-ins, time limits, a primary that steps down, a shutdown, a full disk.
  *  Source: mongodb.com/docs, "Error Codes". */
 const passing = new Set([
-  ...[6, 7, 13, 18, 24, 50, 64, 89, 91, 112, 189, 262, 8000, 9001, 10058, 10107, 11600, 11602],
-  ...[13388, 13435, 13436, 14031],
+  6, 7, 13, 18, 24, 50, 64, 89, 91, 112, 189, 262, 8000, 9001, 10058, 10107, 11600, 11602, 13388,
+  13435, 13436, 14031,
 ]);
 
 function faultOf(error: Error): Error {

@@ -315,8 +315,8 @@ function quoted(name: string): string {
 /** Errors that pass: locks, connections, log-ins, a full disk, a shutdown, a server that may only
  *  be read. Source: MySQL 8.4 and MariaDB 10.11, "Server error codes". */
 const passing = new Set([
-  ...[1021, 1040, 1041, 1044, 1045, 1053, 1105, 1114, 1129, 1158, 1159, 1160, 1161, 1203, 1205],
-  ...[1213, 1226, 1290, 1317, 1698, 1792, 1836, 1927, 1969, 3024, 4031],
+  1021, 1040, 1041, 1044, 1045, 1053, 1105, 1114, 1129, 1158, 1159, 1160, 1161, 1203, 1205, 1213,
+  1226, 1290, 1317, 1698, 1792, 1836, 1927, 1969, 3024, 4031,
 ]);
 
 function faultOf(error: Error): Error {

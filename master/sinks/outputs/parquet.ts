@@ -239,7 +239,9 @@ class ParquetSink implements Sink {
     const handle = await begun(this.#places);
     const bytes = new ByteWriter();
     const columnData = columns.map(({ name, type }) => ({
-      ...{ name, type: basicTypes[type], data: [] },
+      name,
+      type: basicTypes[type],
+      data: [],
     }));
     const schema = schemaFromColumnData({ columnData });
     const writer = new ParquetWriter({ writer: bytes, schema, createdBy: 'orbweaver' });

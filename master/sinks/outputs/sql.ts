@@ -110,7 +110,12 @@ class SqlTable implements Deliverer<SqlSession> {
     const fitting = whole.some(isLong) ? whole.filter((row) => !isLong(row)) : whole;
     const columns = await this.#fit(session, rows);
     await session.write({
-      ...{ table: this.#table, columns, rows: fitting, key, onConflict, cursor },
+      table: this.#table,
+      columns,
+      rows: fitting,
+      key,
+      onConflict,
+      cursor,
       rejected: async (conflicts) => {
         await reject(keyless, 'a key field is missing');
         await reject(whole.filter(isLong), `its key is longer than ${keyMax} bytes`);

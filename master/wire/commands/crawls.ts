@@ -93,7 +93,9 @@ export async function rotate(
 ): Promise<Replies['crawl.rotate']> {
   const closed = await backups.alone(() => frontier.rotate(crawl));
   const files = closed.map(({ file, as, bytes, lines }) => ({
-    ...{ file, as, bytes },
+    file,
+    as,
+    bytes,
     ...(lines !== undefined && { lines }),
   }));
   return { files };

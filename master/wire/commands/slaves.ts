@@ -81,15 +81,24 @@ function rowOf(peer: Peer, jobs: CommandPorts['jobs']): SlaveRow {
   const { id, name, peer: address, slots, leases, takes, record, hasRules } = peer;
   const { since, state: said, isDraining, errors, fetchesPerS, proxies } = record;
   return {
-    ...{ session: id, name, address, since, slots, leases: leases.size, fetchesPerS, errors },
+    session: id,
+    name,
+    address,
+    since,
+    slots,
+    leases: leases.size,
+    fetchesPerS,
+    errors,
     ...(takes !== 'all' && { takes }),
     ...(hasRules && { rules: true as const }),
     ...said,
     ...(proxies.length > 0 && { proxies }),
     ...(exec && {
       exec: {
-        ...{ slots: exec.slots, running: exec.jobs.size },
-        ...{ programs: [...exec.programs], scripts: [...exec.scripts] },
+        slots: exec.slots,
+        running: exec.jobs.size,
+        programs: [...exec.programs],
+        scripts: [...exec.scripts],
       },
     }),
     ...(isDraining && { draining: true as const }),
