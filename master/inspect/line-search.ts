@@ -27,7 +27,7 @@ export function isCount(value: unknown): boolean {
   return Number.isSafeInteger(value) && Number(value) >= 0;
 }
 
-export type SearchedFile = Extract<FileKey, 'pages' | 'skipped'>;
+export type SearchedFile = Extract<FileKey, 'pages' | 'skipped' | 'downloads'>;
 
 type FoundLine = {
   /** Without its line feed. */

@@ -106,6 +106,7 @@ export class UrlAnswers {
     const isNamed = seen.canonical && !seen.page;
     if (isForgotten || open.length < wanted || isNamed) files.push('pages');
     if (isForgotten || (seen.skipped && !seen.page)) files.push('skipped');
+    if (crawl.images.areWanted && (isForgotten || isDownload)) files.push('downloads');
     const { round } = place;
     if (files.length === 0) return { round, open, lines: {}, isMissing: false };
     const folder = folderOf(crawl.name);
@@ -137,6 +138,7 @@ export class UrlAnswers {
     if (writer.isSitemap && fates.every(({ kind }) => kind === undefined)) {
       fates.push(writer.sitemap());
     }
+    if (fates.every(({ kind }) => kind !== 'image')) fates.push(...writer.image());
     writer.addNotes(fates);
     return fates;
   }
@@ -175,7 +177,7 @@ function isPlace(crawl: number, { round, tasks, open, lines }: Place): boolean {
   const spots = Object.values(lines.found).map(({ spot }) => spot);
   const roles: readonly string[] = lineRoles;
   if (!Object.keys(lines.found).every((role) => roles.includes(role))) return false;
-  return [lines.pages, lines.skipped, ...spots].every(isSpot);
+  return [lines.pages, lines.skipped, lines.downloads, ...spots].every(isSpot);
 }
 
 /** A URL is a page, a sitemap and an image at most. */

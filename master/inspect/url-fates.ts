@@ -58,7 +58,8 @@ export class FateWriter {
     if (lines.finalUrl !== undefined) return [this.#alias(lines.finalUrl)];
     if (this.#seen.page) return [this.#gone()];
     if (this.#seen.skipped || lines.skipped !== undefined) return [this.#skipped(lines.skipped)];
-    return this.isSitemap || this.#isOpen ? [] : [this.#unknown()];
+    const isElse = this.isSitemap || lines.image !== undefined || this.#isOpen;
+    return isElse ? [] : [this.#unknown()];
   }
 
   get #isOpen(): boolean {
@@ -79,15 +80,21 @@ export class FateWriter {
     return { state: 'gone', kind: 'sitemap', text: [text] };
   }
 
+  /** As an image that was downloaded, or was to be. */
+  image(): UrlFate[] {
+    const { image } = this.#found.lines;
+    if (image === undefined) return [];
+    const fate = this.#done(image);
+    return [{ ...fate, kind: 'image', text: [imageText(image.line), ...fate.text.slice(1)] }];
+  }
+
   /** What else it is. */
   addNotes(fates: readonly UrlFate[]): void {
     const [first] = fates;
     if (first === undefined) return;
     const { pathname, search } = this.#url;
     if (this.#seen.image) {
-      const isDone = this.#crawl.images.areWanted && !this.#isOpen;
-      const more = isDone ? ', and images.jsonl, which says what became of it' : '';
-      first.text.push(`it is an image of some page: see img_src.txt${more}`);
+      first.text.push('it is an image of some page: see img_src.txt');
     }
     if (pathname === '/robots.txt' && search === '') {
       first.text.push('as the robots.txt of its host it is read without being a URL of the crawl');
@@ -243,6 +250,26 @@ function doneText(line: ResultLine): string {
   const moved = finalUrl === line.url ? '' : `, redirected to ${finalUrl}`;
   const links = amount(Number(line['links'] ?? 0), 'link');
   return `it was fetched: ${answer}${moved}, ${links}, ${amount(images.length, 'image')}`;
+}
+
+/** The same of an image. */
+function imageText(line: ResultLine): string {
+  const { error, excluded, file, entry, sha256, status } = line;
+  const isByRule = excluded === 'robots' || excluded === 'scope';
+  if (error !== undefined || isByRule) return doneText(line);
+  switch (excluded) {
+    case undefined:
+      break;
+    case 'opt-out':
+      return 'it is not kept: its site opts out';
+    case 'similar':
+      return 'it is not kept: another image that looks the same is';
+    default:
+      return `it is not kept: the filter ${excluded} leaves it out`;
+  }
+  if (file !== undefined) return `it is kept: ${file}${entry === undefined ? '' : `, ${entry}`}`;
+  const where = sha256 === undefined ? '' : ', and is in the archive';
+  return `it was fetched: status ${status}${where}`;
 }
 
 function fieldsOf(line: ResultLine | undefined): Pick<UrlFate, 'depth' | 'from'> {

@@ -9,18 +9,23 @@
  */
 import { setImmediate as turn } from 'node:timers/promises';
 import { ConfigError } from '../../shared/errors.ts';
-import { type FileMarks, filesName, noLengths } from '../sinks/files.ts';
+import { type FileKey, type FileMarks, fileOf, filesName, noLengths } from '../sinks/files.ts';
 import { lineOf } from '../sinks/result-lines.ts';
 import { commitKey, commitOf, crawlKey, cursorKey, decodeCursor } from '../store/records.ts';
 import { isRowKind, sectionsOf } from '../store/result-rows.ts';
 import { batches, type Rows } from '../store/store.ts';
 import { firstSpot, lineAt, type SearchedFile, type Spot, searchLines } from './line-search.ts';
 
-/** What a line is to a URL: its own as a page, as a sitemap, as a skipped link, or the line of
- *  another URL that names it in this field. */
+/** What a line is to a URL: its own as a page, as a sitemap, as an image that was downloaded, as a
+ *  skipped link, or the line of another URL that names it in this field. */
 export const lineRoles = [
-  ...(['page', 'sitemap', 'skipped'] as const),
-  ...(['finalUrl', 'redirectedTo', 'canonical'] as const),
+  'page',
+  'sitemap',
+  'image',
+  'skipped',
+  'finalUrl',
+  'redirectedTo',
+  'canonical',
 ] as const;
 type LineRole = (typeof lineRoles)[number];
 
@@ -28,10 +33,16 @@ type LineRole = (typeof lineRoles)[number];
 export type LinesPlace = {
   readonly pages: Spot;
   readonly skipped: Spot;
+  readonly downloads: Spot;
   readonly found: { readonly [R in LineRole]?: FoundAt };
 };
 type FoundAt = { readonly spot: Spot };
-export const linesStart: LinesPlace = { pages: firstSpot, skipped: firstSpot, found: {} };
+export const linesStart: LinesPlace = {
+  pages: firstSpot,
+  skipped: firstSpot,
+  downloads: firstSpot,
+  found: {},
+};
 
 export type ResultLine = {
   readonly url: string;
@@ -65,11 +76,11 @@ export async function searchUrl(
   },
 ): Promise<Outcome> {
   const { url, files } = wanted;
-  const spots = { pages: wanted.from.pages, skipped: wanted.from.skipped };
-  const found: Partial<Record<LineRole, FoundAt>> = { ...wanted.from.found };
+  const { found: before, ...spots } = wanted.from;
+  const found: Partial<Record<LineRole, FoundAt>> = { ...before };
   const texts: Partial<Record<LineRole, string>> = {};
-  const take = (text: string, spot: Spot | undefined) => {
-    const role = roleOf(url, text);
+  const take = (file: FileKey, text: string, spot: Spot | undefined) => {
+    const role = roleOf(url, file, text);
     if (role === undefined) return;
     // The last line counts: a URL that was tried again has several.
     if (spot !== undefined) {
@@ -87,14 +98,16 @@ export async function searchUrl(
         from: spots[file],
         bytesMax: left,
         lastBytes: recorded[file],
-        take,
+        take: (text, spot) => take(file, text, spot),
       });
       left -= Math.max(0, done.next.at - spots[file].at);
       spots[file] = done.next;
       isMissing[file] = done.isMissing && recorded[file] > 0;
       if (!done.isEnd) return { isEnd: false, place: { ...spots, found } };
     }
-    await searchWaiting(store, crawl.id, recorded.commit, url, (text) => take(text, undefined));
+    await searchWaiting(store, crawl.id, recorded.commit, url, (file, text) =>
+      take(file, text, undefined),
+    );
     // What was written meanwhile may have been passed over.
     if (recordedOf(store, crawl.id).commit === recorded.commit) break;
     if (left <= 0) return { isEnd: false, place: { ...spots, found } };
@@ -102,7 +115,7 @@ export async function searchUrl(
   const lines: Partial<Record<LineRole, { line: ResultLine; text: string }>> = {};
   for (const role of lineRoles) {
     const { spot } = found[role] ?? {};
-    const file = role === 'skipped' ? 'skipped' : 'pages';
+    const file = fileOfRole(role);
     const text = texts[role] ?? (spot && (await lineAt(folder, file, spot)));
     const line = text === undefined ? undefined : parsedLine(text);
     if (text !== undefined && line !== undefined) lines[role] = { line, text };
@@ -123,7 +136,7 @@ async function searchFile(
 ): Promise<{ next: Spot; isEnd: boolean; isMissing: boolean }> {
   const { url, from, bytesMax, lastBytes, take } = search;
   const needle = `":${JSON.stringify(url)}`;
-  const names = file === 'skipped' ? ['url'] : ['url', 'finalUrl', 'redirectedTo', 'canonical'];
+  const names = file === 'pages' ? ['url', 'finalUrl', 'redirectedTo', 'canonical'] : ['url'];
   const behind = names.map((name) => `"${name}`);
   try {
     const wanted = { file, needle, behind, from, bytesMax, lastBytes, linesMax };
@@ -143,7 +156,7 @@ async function searchWaiting(
   crawl: number,
   commit: number,
   url: string,
-  take: (text: string) => void,
+  take: (file: FileKey, text: string) => void,
 ): Promise<void> {
   const needle = Buffer.from(url, 'latin1');
   const range = { from: commitKey(crawl, commit + 1), to: crawlKey(crawl + 1) };
@@ -153,7 +166,8 @@ async function searchWaiting(
       for (const section of sectionsOf(value)) {
         if (isRowKind(section.kind)) continue;
         const bytes = section.row.subarray(section.begin, section.end);
-        if (section.kind !== 'image-url' && bytes.includes(needle)) take(lineOf(section));
+        if (section.kind === 'image-url' || !bytes.includes(needle)) continue;
+        take(fileOf(section.kind), lineOf(section));
       }
     }
     await turn();
@@ -163,15 +177,21 @@ async function searchWaiting(
 /** How far the files are on record, in bytes, and the last commit in them. */
 function recordedOf(store: Rows, crawl: number): Record<SearchedFile | 'commit', number> {
   const value = store.get('meta', cursorKey(crawl, filesName));
-  if (value === undefined) return { pages: 0, skipped: 0, commit: 0 };
+  if (value === undefined) return { pages: 0, skipped: 0, downloads: 0, commit: 0 };
   const { commit, mark } = decodeCursor(value);
-  const { pages, skipped } = (mark ?? noLengths) as FileMarks;
-  return { pages, skipped, commit };
+  const { pages, skipped, downloads = 0 } = (mark ?? noLengths) as FileMarks;
+  return { pages, skipped, downloads, commit };
 }
 
-function roleOf(url: string, text: string): LineRole | undefined {
+function fileOfRole(role: LineRole): SearchedFile {
+  if (role === 'image') return 'downloads';
+  return role === 'skipped' ? 'skipped' : 'pages';
+}
+
+function roleOf(url: string, file: FileKey, text: string): LineRole | undefined {
   const line = parsedLine(text);
   if (line === undefined) return undefined;
+  if (file === 'downloads') return line.url === url ? 'image' : undefined;
   if (line.url === url) {
     if (line['skipped'] !== undefined) return 'skipped';
     return line.sitemap === undefined ? 'page' : 'sitemap';

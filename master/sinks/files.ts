@@ -215,7 +215,7 @@ function textsOf(records: readonly Section[]): Record<FileKey, Buffer> {
 }
 
 /** The file that a line is for. */
-function fileOf(kind: Section['kind']): Exclude<FileKey, 'images'> {
+export function fileOf(kind: Section['kind']): Exclude<FileKey, 'images'> {
   switch (kind) {
     case 'skipped':
     case 'rejected':

@@ -551,7 +551,10 @@ describe('why', { concurrency: 2 }, () => {
     while (open.length === 0) await new Promise((resolve) => setTimeout(resolve, 20));
     const told = await Promise.all(['/1.png', '/4.png'].map((path) => why(cluster, site + path)));
     const [done, waiting] = told.map(([fate]) => fate);
-    assert.match(String(done?.text), /images\.jsonl, which says what became of it/);
+    assert.deepEqual([done?.kind, done?.state, done?.from], ['image', 'done', `${site}/`]);
+    assert.match(String(done?.text), /^it is kept: images\/\w\w\/\w\w\/\w+\.png,at .* by slave/);
+    assert.match(String(done?.text), /it is an image of some page: see img_src\.txt/);
+    assert.equal(String(done?.line?.['sha256']).length, 64);
     assert.deepEqual(
       [waiting?.kind, waiting?.state, waiting?.from],
       ['image', 'waiting', `${site}/`],
