@@ -171,8 +171,14 @@ export type CrawlOptions = Readonly<SpecOptions & MasterFlags & ProgramOptions> 
 };
 
 const masterFlags = [
-  ...(['slaves', 'data', 'out', 'politenessGroup', 'diskReserve', 'sinkBacklog'] as const),
-  ...(['memoryLimit', 'logLevel'] as const),
+  'slaves',
+  'data',
+  'out',
+  'politenessGroup',
+  'diskReserve',
+  'sinkBacklog',
+  'memoryLimit',
+  'logLevel',
 ] as const satisfies readonly (keyof MasterFlags)[];
 const programOptions = ['kinds', 'signal', 'log', 'page', 'browserProgram', 'sandbox'];
 

@@ -444,9 +444,17 @@ export function withDigests(spec: CrawlSpec): CrawlSpec {
 
 /** Fields that are the same for all of a crawl: its pages and their order depend on them. [C-43] */
 const fixedFields = [
-  ...(['order', 'canonical', 'urlsExpected'] as const),
-  ...(['fetch.images', 'fetch.srcset', 'fetch.lazyAttributes'] as const),
-  ...(['fetch.items', 'fetch.follow', 'fetch.archive', 'fetch.save', 'fetch.download'] as const),
+  'order',
+  'canonical',
+  'urlsExpected',
+  'fetch.images',
+  'fetch.srcset',
+  'fetch.lazyAttributes',
+  'fetch.items',
+  'fetch.follow',
+  'fetch.archive',
+  'fetch.save',
+  'fetch.download',
   'fetch.imagesTo',
 ] as const;
 export type FixedField = (typeof fixedFields)[number];

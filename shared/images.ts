@@ -7,7 +7,17 @@ import * as z from 'zod';
 
 /** By their first bytes. The names are those of their files. */
 const imageTypes = [
-  ...(['png', 'jpg', 'gif', 'webp', 'avif', 'heic', 'bmp', 'tiff', 'ico', 'jxl', 'svg'] as const),
+  'png',
+  'jpg',
+  'gif',
+  'webp',
+  'avif',
+  'heic',
+  'bmp',
+  'tiff',
+  'ico',
+  'jxl',
+  'svg',
 ] as const;
 export type ImageType = (typeof imageTypes)[number];
 
@@ -185,9 +195,7 @@ function isRecord(value: unknown): value is Record<string, unknown> {
 }
 
 /** Why an image is not kept. `opt-out`: its answer says noai or noimageai. */
-const imageExclusions = [
-  ...(['type', 'bytes', 'width', 'height', 'aspect', 'opt-out'] as const),
-] as const;
+const imageExclusions = ['type', 'bytes', 'width', 'height', 'aspect', 'opt-out'] as const;
 export type ImageExclusion = (typeof imageExclusions)[number];
 
 const text = z.string().min(1).max(512).optional();

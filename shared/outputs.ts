@@ -8,7 +8,14 @@ import { extname } from 'node:path';
 import * as z from 'zod';
 
 const outputKinds = [
-  ...(['jsonl', 'csv', 'sqlite', 'postgres', 'mysql', 'redis', 'mongodb', 'parquet'] as const),
+  'jsonl',
+  'csv',
+  'sqlite',
+  'postgres',
+  'mysql',
+  'redis',
+  'mongodb',
+  'parquet',
 ] as const;
 export type OutputKind = (typeof outputKinds)[number];
 
@@ -17,7 +24,14 @@ export type OutputKind = (typeof outputKinds)[number];
  *  the lines of images.jsonl, `items` and `rejected` the rows of its rules, `all` every line
  *  of pages.jsonl. */
 const outputRecords = [
-  ...(['pages', 'images', 'failed', 'items', 'rejected', 'all', 'links', 'downloads'] as const),
+  'pages',
+  'images',
+  'failed',
+  'items',
+  'rejected',
+  'all',
+  'links',
+  'downloads',
 ] as const;
 export type OutputRecords = (typeof outputRecords)[number];
 

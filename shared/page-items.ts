@@ -7,7 +7,13 @@ import type { Json, RuleCounts, Values } from './rule-results.ts';
 
 /** In the order in which they are sent and kept. */
 export const countNames = [
-  ...(['pages', 'matched', 'empty', 'wrong', 'failed', 'rows', 'rejected'] as const),
+  'pages',
+  'matched',
+  'empty',
+  'wrong',
+  'failed',
+  'rows',
+  'rejected',
 ] as const satisfies readonly (keyof RuleCounts)[];
 
 export type PageItems = {

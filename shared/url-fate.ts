@@ -31,7 +31,7 @@ export type UrlFate = {
   host?: HostRow;
   /** What decides against it, now or when a link to it was skipped. */
   rule?: UrlRule;
-  /** Its line of pages.jsonl, images.jsonl or skipped.jsonl, as JSON: without `images` if it is long. */
+  /** Its line of a result file, as JSON: without `images` if it is long. */
   line?: string;
   /** Another URL led to it or names it; the line is that of this URL. */
   by?: { url: string; field: 'finalUrl' | 'redirectedTo' | 'canonical' };

@@ -138,7 +138,7 @@ export class UrlAnswers {
     if (writer.isSitemap && fates.every(({ kind }) => kind === undefined)) {
       fates.push(writer.sitemap());
     }
-    if (fates.every(({ kind }) => kind !== 'image')) fates.push(...writer.image());
+    if (!new Set(fates.map(({ kind }) => kind)).has('image')) fates.push(...writer.image());
     writer.addNotes(fates);
     return fates;
   }

@@ -58,7 +58,7 @@ export class FateWriter {
     if (lines.finalUrl !== undefined) return [this.#alias(lines.finalUrl)];
     if (this.#seen.page) return [this.#gone()];
     if (this.#seen.skipped || lines.skipped !== undefined) return [this.#skipped(lines.skipped)];
-    const isElse = this.isSitemap || lines.image !== undefined || this.#isOpen;
+    const isElse = this.isSitemap || lines.download !== undefined || this.#isOpen;
     return isElse ? [] : [this.#unknown()];
   }
 
@@ -82,10 +82,10 @@ export class FateWriter {
 
   /** As an image that was downloaded, or was to be. */
   image(): UrlFate[] {
-    const { image } = this.#found.lines;
-    if (image === undefined) return [];
-    const fate = this.#done(image);
-    return [{ ...fate, kind: 'image', text: [imageText(image.line), ...fate.text.slice(1)] }];
+    const { download } = this.#found.lines;
+    if (download === undefined) return [];
+    const fate = this.#done(download);
+    return [{ ...fate, kind: 'image', text: [imageText(download.line), ...fate.text.slice(1)] }];
   }
 
   /** What else it is. */
@@ -255,11 +255,13 @@ function doneText(line: ResultLine): string {
 /** The same of an image. */
 function imageText(line: ResultLine): string {
   const { error, excluded, file, entry, sha256, status } = line;
-  const isByRule = excluded === 'robots' || excluded === 'scope';
-  if (error !== undefined || isByRule) return doneText(line);
+  if (error !== undefined) return doneText(line);
   switch (excluded) {
     case undefined:
       break;
+    case 'robots':
+    case 'scope':
+      return doneText(line);
     case 'opt-out':
       return 'it is not kept: its site opts out';
     case 'similar':

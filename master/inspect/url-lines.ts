@@ -21,7 +21,7 @@ import { firstSpot, lineAt, type SearchedFile, type Spot, searchLines } from './
 export const lineRoles = [
   'page',
   'sitemap',
-  'image',
+  'download',
   'skipped',
   'finalUrl',
   'redirectedTo',
@@ -184,14 +184,14 @@ function recordedOf(store: Rows, crawl: number): Record<SearchedFile | 'commit',
 }
 
 function fileOfRole(role: LineRole): SearchedFile {
-  if (role === 'image') return 'downloads';
+  if (role === 'download') return 'downloads';
   return role === 'skipped' ? 'skipped' : 'pages';
 }
 
 function roleOf(url: string, file: FileKey, text: string): LineRole | undefined {
   const line = parsedLine(text);
   if (line === undefined) return undefined;
-  if (file === 'downloads') return line.url === url ? 'image' : undefined;
+  if (file === 'downloads') return line.url === url ? 'download' : undefined;
   if (line.url === url) {
     if (line['skipped'] !== undefined) return 'skipped';
     return line.sitemap === undefined ? 'page' : 'sitemap';

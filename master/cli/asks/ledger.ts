@@ -13,8 +13,16 @@ import type { Folders } from './folders.ts';
 import { table } from './table.ts';
 
 const columns = [
-  ...(['admitted', 'waiting', 'pages', 'redirects', 'others', 'failed', 'excluded'] as const),
-  ...(['buried', 'dropped', 'replayed'] as const),
+  'admitted',
+  'waiting',
+  'pages',
+  'redirects',
+  'others',
+  'failed',
+  'excluded',
+  'buried',
+  'dropped',
+  'replayed',
 ] as const;
 
 /** For a ledger that is wrong. */
