@@ -267,7 +267,7 @@ function imageText(line: ResultLine): string {
     case 'similar':
       return 'it is not kept: another image that looks the same is';
     default:
-      return `it is not kept: the filter ${excluded} leaves it out`;
+      return `it is not kept: the filter of its ${excluded} leaves it out`;
   }
   if (file !== undefined) return `it is kept: ${file}${entry === undefined ? '' : `, ${entry}`}`;
   const where = sha256 === undefined ? '' : ', and is in the archive';

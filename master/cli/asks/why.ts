@@ -138,7 +138,8 @@ function textOf(url: string, told: readonly Told[]): string {
 }
 
 function moreOf({ from, depth, state, line }: UrlFate): string[] {
-  const away = depth === undefined ? '' : `, ${amount(depth, 'link')} from a seed`;
+  // That of depth 0 is no link away: a seed redirects to it, or shows it.
+  const away = depth ? `, ${amount(depth, 'link')} from a seed` : '';
   const isSeed = from === undefined && depth === 0 && state !== 'skipped';
   const found = isSeed
     ? ['it is a seed']
