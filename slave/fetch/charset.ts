@@ -18,6 +18,7 @@
  */
 import { TextDecoder as LegacyDecoder, labelToName } from '@exodus/bytes/encoding.js';
 import sniffMeta from 'html-encoding-sniffer';
+import { heldOf } from './held-chunk.ts';
 import { declaredLabel, seenUtf16 } from './xml-declaration.ts';
 
 /** Bytes that the `<meta>` prescan looks at. */
@@ -135,7 +136,7 @@ export class PageDecoder {
 
   #hold(bytes: Uint8Array): void {
     if (this.#held === undefined) return;
-    this.#held.push(bytes);
+    this.#held.push(heldOf(bytes));
     this.#heldBytes += bytes.length;
     if (this.#heldBytes > heldBytesMax && this.#state !== 'unknown' && this.#anew === undefined)
       this.#held = undefined;

@@ -1,6 +1,11 @@
-/** A connection whose answers undici reads. Origin connections and the plain connection make it. */
+/**
+ * A connection whose answers undici reads. Origin connections and the plain connection make it.
+ * Undici bounds the heads and the trailers of an answer, and not the framing of its chunks, whose
+ * extensions may have any length; here that is bounded, in proportion to the body.
+ */
 import type { Socket } from 'node:net';
 import Client from 'undici/lib/dispatcher/client.js';
+import { endlessFraming, framingBytesMax } from './chunk-framing.ts';
 import type {
   Asked,
   Connection,
@@ -25,6 +30,10 @@ export class LibraryConnection implements Connection {
   readonly #client: Client;
   /** Its socket has carried an answer. */
   #isUsed = false;
+  #socket: Socket | undefined;
+  /** Of the answer that is read: what had been read before it, and the bytes of its body. */
+  #readBefore = 0;
+  #bodyBytes = 0;
 
   /** `started`: the first request that is dispatched has this socket, and is not sent again. */
   constructor(
@@ -41,13 +50,16 @@ export class LibraryConnection implements Connection {
       state = 'closed';
       events.onClosed();
     };
-    const connect =
+    const given =
       started &&
       once(started, () => {
         // Undici did not take it: it was destroyed meanwhile.
         if (state === 'given') closed();
       });
-    this.#client = new Client(origin, connect === undefined ? options : { ...options, connect });
+    const connect = given ?? options.connect;
+    const bounded =
+      typeof connect === 'function' ? { ...options, connect: this.#bounded(connect) } : options;
+    this.#client = new Client(origin, bounded);
     this.#client.on('connect', () => {
       this.#isUsed = false;
       if (state !== 'given') events.onOpen();
@@ -66,13 +78,43 @@ export class LibraryConnection implements Connection {
   }
 
   dispatch(asked: Asked, handler: Handler): boolean {
-    if (asked.method !== 'GET') return this.#client.dispatch(asked, handler);
-    const told = { isReused: () => this.#isUsed, onEnd: () => this.#answered() };
-    return this.#client.dispatch(asked, new Watched(handler, told));
+    const watched = new Watched(handler, {
+      onStart: () => {
+        this.#readBefore = this.#socket?.bytesRead ?? 0;
+        this.#bodyBytes = 0;
+        // What is no GET must not be sent twice.
+        return this.#isUsed && asked.method === 'GET';
+      },
+      onData: (bytes) => {
+        this.#bodyBytes += bytes;
+      },
+      onEnd: () => {
+        this.#isUsed = true;
+      },
+    });
+    return this.#client.dispatch(asked, watched);
   }
 
-  #answered(): void {
-    this.#isUsed = true;
+  #bounded(connect: Connector): Connector {
+    return (target, callback) =>
+      connect(target, (error, socket) => {
+        if (socket === null) {
+          callback(error, null);
+          return;
+        }
+        // Those of HTTP/2 are read by its session, and their frames have no extensions. A normal
+        // socket, which bounds the framing itself, does not count what it has read.
+        const isH2 = 'alpnProtocol' in socket && socket.alpnProtocol === 'h2';
+        if (!isH2 && socket.bytesRead !== undefined) {
+          this.#socket = socket;
+          // Before undici reads it.
+          socket.on('readable', () => {
+            const framing = socket.bytesRead - this.#readBefore - this.#bodyBytes;
+            if (framing > framingBytesMax(this.#bodyBytes)) socket.destroy(endlessFraming());
+          });
+        }
+        callback(null, socket);
+      });
   }
 
   close(): Promise<void> {
@@ -84,20 +126,27 @@ export class LibraryConnection implements Connection {
   }
 }
 
+type WatchedEvents = {
+  /** Returns whether it may be sent once more if the connection was kept for it in vain. */
+  readonly onStart: () => boolean;
+  readonly onData: (bytes: number) => void;
+  readonly onEnd: () => void;
+};
+
 /** Tells a kept connection that its host closed as the request left from other failures. */
 class Watched implements Handler {
   readonly #handler: Handler;
-  readonly #events: { readonly isReused: () => boolean; readonly onEnd: () => void };
+  readonly #events: WatchedEvents;
   #isReused = false;
   #hasHead = false;
 
-  constructor(handler: Handler, events: { isReused: () => boolean; onEnd: () => void }) {
+  constructor(handler: Handler, events: WatchedEvents) {
     this.#handler = handler;
     this.#events = events;
   }
 
   onRequestStart(controller: Controller, context: unknown): void {
-    this.#isReused = this.#events.isReused();
+    this.#isReused = this.#events.onStart();
     this.#handler.onRequestStart?.(controller, context);
   }
 
@@ -107,6 +156,7 @@ class Watched implements Handler {
   }
 
   onResponseData(controller: Controller, chunk: Buffer): void {
+    this.#events.onData(chunk.length);
     this.#handler.onResponseData?.(controller, chunk);
   }
 

@@ -9,6 +9,7 @@ import { archiveBytesDefault, type BodyEnd } from '../../shared/archive.ts';
 import type { FetchSpec } from '../../shared/crawl.ts';
 import { keepsViews, type ViewName } from '../../shared/render.ts';
 import type { Headers } from './content.ts';
+import { heldOf } from './held-chunk.ts';
 
 /** One request, and its answer. */
 export type ArchivedExchange = {
@@ -142,14 +143,6 @@ export class ExchangeRecord {
       end: this.#end ?? 'unspecified',
     };
   }
-}
-
-/** A copy, if the chunk is a small part of what was read and would keep all of it in memory. */
-function heldOf(chunk: Uint8Array): Buffer {
-  const { buffer, byteOffset, length } = chunk;
-  return length * 2 >= buffer.byteLength
-    ? Buffer.from(buffer, byteOffset, length)
-    : Buffer.from(chunk);
 }
 
 function requestHead(method: string, url: URL, headers: readonly string[]): Buffer {

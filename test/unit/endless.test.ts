@@ -202,3 +202,45 @@ test('endless: compressed data that holds nothing ends soon, flushes of single b
   assert.ok(whole.ok, JSON.stringify(whole));
   assert.equal(whole.result.bytes, 200_000);
 });
+
+test('endless: framing that holds nothing ends soon, chunks of single bytes do not', {
+  timeout: 60_000,
+}, async (t) => {
+  const head = 'HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ntransfer-encoding: chunked\r\n';
+  const odd = `${head}Foo\r\n`;
+  const long = 'x'.repeat(10_000);
+  const framings = [
+    [`${head}\r\n1;`, long],
+    [`${head}\r\n`, '0'.repeat(10_000)],
+    [`${head}\r\n`, `1;${long}\r\nx\r\n`],
+    // A line without a colon: the answer is read in the lenient way.
+    [`${odd}\r\n`, `1;${long}\r\nx\r\n`],
+  ] as const;
+  const fetcher = new PageFetcher({ connections: 1 });
+  t.after(() => fetcher.close());
+  const never = new AbortController().signal;
+  const spec = fetchSpecSchema.parse({ timeoutMs: 15_000 });
+  for (const [first, more] of framings) {
+    const url = await serve(t, (socket) => {
+      socket.write(first);
+      pour(socket, more);
+    });
+    const outcome = await fetcher.fetch(url, spec, never, seedHere);
+    assert.ok(!outcome.ok);
+    assert.match(outcome.error.message, /framing that holds nothing/);
+    assert.equal(outcome.isFinal, true);
+  }
+  // What is read on one connection in a row does not add up.
+  const chunks = (end: string) => `\r\n${`1${end}\r\nx\r\n`.repeat(200_000)}0\r\n\r\n`;
+  for (const answer of [head + chunks(''), head + chunks(';a=b'), odd + chunks('')]) {
+    const url = await serve(t, (socket) => {
+      socket.on('data', () => socket.write(answer));
+      socket.write(answer);
+    });
+    for (let n = 0; n < 3; n++) {
+      const whole = await fetcher.fetch(url, spec, never, seedHere);
+      assert.ok(whole.ok, JSON.stringify(whole));
+      assert.equal(whole.result.bytes, 200_000);
+    }
+  }
+});

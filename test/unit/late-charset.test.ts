@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import test from 'node:test';
 import fc from 'fast-check';
 import { fetchSpecSchema } from '../../shared/crawl.ts';
+import { PageDecoder } from '../../slave/fetch/charset.ts';
 import { PageReader } from '../../slave/kinds/page-body.ts';
 
 const latin1 = (text: string): Buffer => Buffer.from(text, 'latin1');
@@ -154,4 +155,11 @@ test('late charset: as if the header had said so, wherever a page is cut', () =>
     ),
     { numRuns: 500 },
   );
+});
+
+test('late charset: bytes that are held do not keep all that was read with them', () => {
+  const decoder = new PageDecoder(undefined);
+  const before = process.memoryUsage().arrayBuffers;
+  for (let n = 0; n < 2_000; n++) decoder.write(Buffer.alloc(64 << 10, 'x').subarray(0, 1));
+  assert.ok(process.memoryUsage().arrayBuffers - before < 64 << 20);
 });

@@ -157,8 +157,11 @@ test('plain connections: destroyed while they close, connect, read, or are hande
 });
 
 test('plain connections: a reader that goes on at once, and one that destroys', async (t) => {
-  const data = 'abcdefgh';
-  const text = `${chunkedHead}\r\n${chunksOf(data)}0\r\n\r\n3\r\nxyz\r\n0\r\n\r\n`;
+  // Long enough to be given one by one.
+  const parts = [...'abcdefgh'].map((one) => one.repeat(1_024));
+  const data = parts.join('');
+  const chunks = parts.map((part) => `400\r\n${part}\r\n`).join('');
+  const text = `${chunkedHead}\r\n${chunks}0\r\n\r\n3\r\nxyz\r\n0\r\n\r\n`;
   const { port } = await startHost(t, (socket) => socket.write(text));
   const { connection } = open('plain', port);
   const trace = await ask(connection, {
@@ -169,5 +172,5 @@ test('plain connections: a reader that goes on at once, and one that destroys', 
   });
   assert.deepEqual([trace.data, trace.ended, trace.failed], [data, 1, 0]);
   const cut = await ask(connection, { onData: () => void connection.destroy() });
-  assert.deepEqual([cut.data, cut.ended, cut.failed], ['a', 0, 1]);
+  assert.deepEqual([cut.data, cut.ended, cut.failed], [parts[0], 0, 1]);
 });
