@@ -49,6 +49,7 @@ export class Inflater {
   /** The last bytes of the input. */
   #tail: Uint8Array = new Uint8Array(0);
   #isCut = false;
+  /** Of all codings. */
   #inputBytes = 0;
   #outputBytes = 0;
 
@@ -60,11 +61,7 @@ export class Inflater {
 
   /** False if input should wait for `drain`. */
   write(chunk: Uint8Array): boolean {
-    this.#inputBytes += chunk.length;
-    if (this.#inputBytes > inputAheadMax + inputPerOutputMax * this.#outputBytes) {
-      this.#events.error(new CodingError('compressed data that holds nothing'));
-      return true;
-    }
+    if (!this.#count(chunk)) return true;
     const { length } = flushEnd;
     this.#tail =
       chunk.length < length ? Buffer.concat([this.#tail, chunk]).subarray(-length) : chunk;
@@ -108,7 +105,8 @@ export class Inflater {
       stream.on('end', () => {
         this.#isCut ||= stream instanceof Gunzip && stream.isCut;
       });
-      if (next !== undefined) stream.pipe(next);
+      // Data within data can be a thousand times what came.
+      if (next !== undefined) stream.on('data', (chunk) => this.#count(chunk)).pipe(next);
     }
     this.#streams[0]?.on('drain', () => this.#events.drain());
     const last = this.#streams.at(-1);
@@ -118,6 +116,14 @@ export class Inflater {
     });
     last?.on('end', () => this.#ended());
     return this.#streams[0]?.write(first) ?? true;
+  }
+
+  /** Counts input. False: it holds nothing, and the receiver has been told. */
+  #count({ length }: Uint8Array): boolean {
+    this.#inputBytes += length;
+    const isTooMuch = this.#inputBytes > inputAheadMax + inputPerOutputMax * this.#outputBytes;
+    if (isTooMuch) this.#events.error(new CodingError('compressed data that holds nothing'));
+    return !isTooMuch;
   }
 
   /** `next`: what reads the output. */

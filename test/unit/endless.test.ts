@@ -192,6 +192,15 @@ test('endless: compressed data that holds nothing ends soon, flushes of single b
   assert.ok(!outcome.ok);
   assert.match(outcome.error.message, /compressed data that holds nothing/);
   assert.equal(outcome.isFinal, true);
+  // What compresses well holds a thousand times as much of it.
+  const inner = Buffer.from(`${start}${'\0\0\0\xff\xff'.repeat(4_000_000)}`, 'latin1');
+  const outer = gzipSync(inner).toString('latin1');
+  const nested = await serve(t, (socket) => {
+    socket.end(head.replace('gzip', 'gzip, gzip') + outer, 'latin1');
+  });
+  const twice = await fetcher.fetch(nested, spec, never, seedHere);
+  assert.ok(!twice.ok);
+  assert.match(twice.error.message, /compressed data that holds nothing/);
   // A stored block of one byte and an empty one: what a writer makes that flushes each byte.
   const byte = '\0\x01\0\xfe\xffx\0\0\0\xff\xff';
   const slow = await serve(t, (socket) => {
