@@ -242,8 +242,8 @@ export class Exchange<Body> {
 
   #cutOffFailure(error: unknown): Failure {
     const failure = failureOf(error, true);
-    const isShort = this.#length !== undefined && failure.error.message === 'connection closed';
-    return isShort ? shortBody : failure;
+    if (failure.isStale || this.#length === undefined) return failure;
+    return failure.error.message === 'connection closed' ? shortBody : failure;
   }
 
   #read(headers: Headers): void {

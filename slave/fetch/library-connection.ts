@@ -78,12 +78,12 @@ export class LibraryConnection implements Connection {
   }
 
   dispatch(asked: Asked, handler: Handler): boolean {
-    const watched = new Watched(handler, {
+    const isGet = asked.method === 'GET';
+    const watched = new Watched(handler, isGet, {
       onStart: () => {
         this.#readBefore = this.#socket?.bytesRead ?? 0;
         this.#bodyBytes = 0;
-        // What is no GET must not be sent twice.
-        return this.#isUsed && asked.method === 'GET';
+        return this.#isUsed;
       },
       onData: (bytes) => {
         this.#bodyBytes += bytes;
@@ -127,21 +127,28 @@ export class LibraryConnection implements Connection {
 }
 
 type WatchedEvents = {
-  /** Returns whether it may be sent once more if the connection was kept for it in vain. */
+  /** Returns whether its connection has carried an answer. */
   readonly onStart: () => boolean;
   readonly onData: (bytes: number) => void;
   readonly onEnd: () => void;
 };
 
-/** Tells a kept connection that its host closed as the request left from other failures. */
+/** Undici has no codes for them: the host has not taken the request, and the host ends its session
+ *  in good order, at which undici drops the answer that goes on. Source: RFC 9113, 6.8 and 8.7. */
+const endsInOrder = /NGHTTP2_REFUSED_STREAM|"GOAWAY" frame received with code 0$/;
+
+/** Tells a connection or session that its host closed as the request left from other failures. */
 class Watched implements Handler {
   readonly #handler: Handler;
+  /** Anything else must not be sent twice. */
+  readonly #isGet: boolean;
   readonly #events: WatchedEvents;
   #isReused = false;
   #hasHead = false;
 
-  constructor(handler: Handler, events: WatchedEvents) {
+  constructor(handler: Handler, isGet: boolean, events: WatchedEvents) {
     this.#handler = handler;
+    this.#isGet = isGet;
     this.#events = events;
   }
 
@@ -166,7 +173,8 @@ class Watched implements Handler {
   }
 
   onResponseError(controller: Controller, error: Error): void {
-    const isStale = this.#isReused && !this.#hasHead && isCutOff(error);
+    const wasKept = this.#isReused && !this.#hasHead && isCutOff(error);
+    const isStale = this.#isGet && (wasKept || endsInOrder.test(error.message));
     this.#handler.onResponseError?.(controller, isStale ? new StaleError(error) : error);
   }
 }

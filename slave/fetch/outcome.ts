@@ -134,7 +134,8 @@ export function isCutOff(error: unknown): boolean {
   return endedCodes.test(innerCodeOf(error)) && !isUnreadable(error);
 }
 
-/** A kept connection ended before a byte of the answer: its host closed it as the request left. */
+/** A kept connection ended before a byte of the answer: its host closed it as the request left. Or
+ *  the host refused the request, or ended its session, by HTTP/2. */
 export class StaleError extends Error {
   constructor(cause: Error) {
     super(cause.message, { cause });

@@ -2,12 +2,18 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer, type ServerResponse } from 'node:http';
-import { createSecureServer, type ServerHttp2Session } from 'node:http2';
+import {
+  constants,
+  createSecureServer,
+  type ServerHttp2Session,
+  type ServerHttp2Stream,
+} from 'node:http2';
 import type { AddressInfo, Socket } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import { createSecureContext } from 'node:tls';
 import { makeConnector } from '../../slave/fetch/connector.ts';
 import { OriginConnections } from '../../slave/fetch/origin-connections.ts';
+import { StaleError } from '../../slave/fetch/outcome.ts';
 import { SessionRoom } from '../../slave/fetch/tls-sessions.ts';
 import { Authority } from '../support/certificates.ts';
 
@@ -129,14 +135,15 @@ test('origin connections: there are no more than may be, and what waits is answe
   assert.equal(accepted(), 2);
 });
 
-test('origin connections: an HTTP/2 session that its host ends is counted once', async (t) => {
+/** A host with HTTP/2 only, and the connector to it. */
+async function startHttp2(t: TestContext, answer: (stream: ServerHttp2Stream) => void) {
   const authority = new Authority();
   const server = createSecureServer(authority.issue());
   const sockets: Socket[] = [];
   const sessions: ServerHttp2Session[] = [];
   server.on('secureConnection', (socket) => sockets.push(socket));
   server.on('session', (session) => sessions.push(session));
-  server.on('stream', (stream) => stream.respond({ ':status': 200 }, { endStream: true }));
+  server.on('stream', (stream) => answer(stream.on('error', () => {})));
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo;
@@ -156,6 +163,13 @@ test('origin connections: an HTTP/2 session that its host ends is counted once',
     await connections.destroy();
     server.close();
   });
+  return { connections, counts, sockets, sessions };
+}
+
+test('origin connections: an HTTP/2 session that its host ends is counted once', async (t) => {
+  const { connections, counts, sockets, sessions } = await startHttp2(t, (stream) =>
+    stream.respond({ ':status': 200 }, { endStream: true }),
+  );
   const ask = asker(connections);
   for (let turn = 0; turn < 3; turn++) {
     assert.equal(await ask('/'), 200);
@@ -168,4 +182,32 @@ test('origin connections: an HTTP/2 session that its host ends is counted once',
     await closed;
   }
   assert.deepEqual([sessions.length, connections.unused], [3, 0]);
+});
+
+test('origin connections: what an HTTP/2 host refuses, or ends its session on, may go again', async (t) => {
+  const end = (stream: ServerHttp2Stream) => stream.session?.goaway(0, stream.id);
+  const blame = ({ session }: ServerHttp2Stream) =>
+    session?.goaway(constants.NGHTTP2_ENHANCE_YOUR_CALM);
+  const begin = (stream: ServerHttp2Stream, then: typeof end) => {
+    stream.respond({ ':status': 200, 'content-length': 100 });
+    stream.write('some of it', () => then(stream));
+  };
+  const answers: [string, boolean, (stream: ServerHttp2Stream) => void][] = [
+    ['refused', true, (stream) => stream.close(constants.NGHTTP2_REFUSED_STREAM)],
+    ['cancelled', false, (stream) => stream.close(constants.NGHTTP2_CANCEL)],
+    ['ended', true, end],
+    ['ended in the answer', true, (stream) => begin(stream, end)],
+    ['blamed', false, blame],
+    ['blamed in the answer', false, (stream) => begin(stream, blame)],
+  ];
+  for (const [name, isStale, answer] of answers) {
+    const { connections } = await startHttp2(t, answer);
+    const failure = await new Promise<unknown>((resolve) => {
+      connections.dispatch(
+        { path: '/', method: 'GET' },
+        { onResponseError: (_, error) => resolve(error), onResponseEnd: () => resolve('none') },
+      );
+    });
+    assert.equal(failure instanceof StaleError, isStale, `${name}: ${failure}`);
+  }
 });
