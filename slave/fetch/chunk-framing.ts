@@ -10,6 +10,7 @@
 import { MalformedError } from './response-head.ts';
 
 const lineFeed = 10;
+const none: Buffer = Buffer.alloc(0);
 /** A chunk's size and its extensions. */
 const lineBytesMax = 16 << 10;
 /** The possible beginnings of a size, in the bytes that are there. */
@@ -31,7 +32,7 @@ export function endlessFraming(): MalformedError {
 
 export class ChunkFraming {
   #state: 'size' | 'data' | 'end of data' | 'over' = 'size';
-  #line: Buffer = Buffer.alloc(0);
+  #line = none;
   /** Missing bytes of this chunk. */
   #left = 0;
   #bodyBytes = 0;
@@ -58,16 +59,18 @@ export class ChunkFraming {
       }
       const end = rest.indexOf(lineFeed);
       this.#count(end < 0 ? rest.length : end + 1);
-      this.#line = Buffer.concat([this.#line, end < 0 ? rest : rest.subarray(0, end)]);
-      if (this.#line.length > lineBytesMax) throw new MalformedError('an endless chunk size');
+      const part = end < 0 ? rest : rest.subarray(0, end);
+      const read = this.#line.length === 0 ? part : Buffer.concat([this.#line, part]);
+      if (read.length > lineBytesMax) throw new MalformedError('an endless chunk size');
       if (end < 0) {
         // A body without chunks may have no line end at all.
-        if (this.#state === 'size') checkStart(this.#line);
+        if (this.#state === 'size') checkStart(read);
+        this.#line = read;
         break;
       }
       rest = rest.subarray(end + 1);
-      const line = this.#line.toString('latin1');
-      this.#line = Buffer.alloc(0);
+      this.#line = none;
+      const line = read.toString('latin1');
       this.isOdd ||= !line.endsWith('\r');
       if (this.#state === 'size') this.#begin(line);
       else if (line === '' || line === '\r') this.#state = 'size';

@@ -222,6 +222,7 @@ test('endless: framing that holds nothing ends soon, chunks of single bytes do n
     [`${head}\r\n1;`, long],
     [`${head}\r\n`, '0'.repeat(10_000)],
     [`${head}\r\n`, `1;${long}\r\nx\r\n`],
+    ['', 'HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n'.repeat(100)],
     // A line without a colon: the answer is read in the lenient way.
     [`${odd}\r\n`, `1;${long}\r\nx\r\n`],
   ] as const;
