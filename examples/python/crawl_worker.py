@@ -109,7 +109,7 @@ def work(url, filter_queue, result_queue):
 
 def main(host, port, authkey_file):
     with open(authkey_file, "rb") as file:
-        manager = Manager(address=(host, int(port)), authkey=file.read().strip())
+        manager = Manager(address=(host, int(port)), authkey=file.readline().strip())
     manager.connect()
     tasks, links, results = manager.task_queue(), manager.filter_queue(), manager.result_queue()
     pages = 0

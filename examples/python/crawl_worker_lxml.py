@@ -67,7 +67,7 @@ def fetch(url):
 
 def main(host, port, authkey_file, at_once="8"):
     with open(authkey_file, "rb") as file:
-        manager = Manager(address=(host, int(port)), authkey=file.read().strip())
+        manager = Manager(address=(host, int(port)), authkey=file.readline().strip())
     manager.connect()
     tasks, results = manager.task_queue(), manager.result_queue()
     pages = 0

@@ -34,7 +34,7 @@ def run(jobs, answers, patience):
 
 def main(host, port, authkey_file, what, name="", *args):
     with open(authkey_file, "rb") as file:
-        manager = Manager(address=(host, int(port)), authkey=file.read().strip())
+        manager = Manager(address=(host, int(port)), authkey=file.readline().strip())
     manager.connect()
     jobs, answers = manager.jobs(), manager.answers()
     if what == "run":

@@ -20,7 +20,7 @@ Manager.register("squares")
 
 def connect(host, port, authkey_file):
     with open(authkey_file, "rb") as file:
-        manager = Manager(address=(host, int(port)), authkey=file.read().strip())
+        manager = Manager(address=(host, int(port)), authkey=file.readline().strip())
     manager.connect()
     return manager.numbers(), manager.squares()
 

@@ -1,9 +1,10 @@
 /** The Python examples against real masters, and crawls in which Python workers take part. */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { flatSite } from '../../selftest/site.ts';
 import { Cluster, Program } from '../support/cluster.ts';
 import { type Demo, demoTruth, startDemo } from '../support/demo.ts';
@@ -78,6 +79,17 @@ test('python: squares by processes, threads and coroutines', { timeout, skip }, 
     await program.exited;
     assert.match(program.output, /^200 squares, their sum is 2646700/);
   }
+});
+
+test('python: an example starts while the key file has two keys', { timeout, skip }, async (t) => {
+  const cluster = new Cluster(t);
+  await cluster.master(['--queues', 'numbers:50,squares']);
+  const file = join(cluster.data, 'authkey');
+  writeFileSync(file, `the-new-key-of-this-master\n${cluster.authkey}\n`);
+  await sleep(1_100); // the master looks once a second
+  const program = example(cluster, newest, 'squares', '10');
+  await program.exited;
+  assert.match(program.output, /^10 squares, their sum is 285/);
 });
 
 test('python: a job runner', { timeout, skip }, async (t) => {

@@ -19,7 +19,7 @@ Manager.register("squares")
 
 def main(host, port, authkey_file, count):
     with open(authkey_file, "rb") as file:
-        manager = Manager(address=(host, int(port)), authkey=file.read().strip())
+        manager = Manager(address=(host, int(port)), authkey=file.readline().strip())
     manager.connect()
     numbers, squares = manager.numbers(), manager.squares()
     done = {}
