@@ -9,7 +9,7 @@ import queue
 import sys
 import threading
 import time
-from multiprocessing import Pool, Process
+from multiprocessing import Process, get_context
 from multiprocessing.managers import BaseManager, RemoteError
 
 host, port, suffix = sys.argv[1], int(sys.argv[2]), sys.argv[3]
@@ -108,7 +108,7 @@ def pool(results):
     """Forked children use the proxies that they inherit, each over a connection of its own."""
     global pool_results
     pool_results = results
-    with Pool(3) as children:
+    with get_context("fork").Pool(3) as children:
         assert all(children.map(cube, range(30)))
         children.close()
         children.join()

@@ -70,6 +70,25 @@ print(int(best * 1000))`;
     assert.equal(await output(python(newest, ['killed'], code)), '[1, 2, 3]');
   });
 
+  test('python: a spawned process says nothing at its end, but with another request', async () => {
+    const code = `
+import multiprocessing
+multiprocessing.current_process().authkey = os.environ['ORB_AUTHKEY'].encode()
+spawned = multiprocessing.get_context('spawn')
+q = m.spawned()
+def end(target):
+    process = spawned.Process(target=target)
+    process.start()
+    process.join()
+    time.sleep(1)
+    return process.exitcode
+q.put('last')
+print(end(q.get), q.qsize())
+print(end(functools.partial(exec, 'q.get(); q.qsize()', {'q': q})), q.qsize())`;
+    const program = python(newest, ['spawned'], `import functools${code}`);
+    assert.equal(await output(program), '0 1\n0 0');
+  });
+
   test('python: a proxy for each call announces no exit; the others do', async () => {
     const names = ['one_call', 'kept_too'];
     const put = 'for n in (1, 2, 3, 4): m.one_call().put(n)';
