@@ -56,6 +56,15 @@ describe('status', { concurrency: 2 }, () => {
     assert.deepEqual(json.counts, { running: 3, cancelled: 27 });
   });
 
+  test('status: without slaves none is said to be too old', { timeout }, async (t) => {
+    const cluster = new Cluster(t);
+    await cluster.master(['http://127.0.0.1:1/', '--archive', 'warc', '--download', 'images']);
+    const text = await cluster.ask('status');
+    assert.match(text, /^default: archive: 0\.0 MB in 0 files$/m);
+    assert.match(text, /^default: downloaded: 0 images, 0\.0 MB$/m);
+    assert.match(text, /^no slaves$/m);
+  });
+
   test('status: a failure before the last attempt is no example of failed URLs', {
     timeout,
   }, async (t) => {

@@ -228,8 +228,9 @@ function statusText({
         `${name}: held: ${held}, then run: resume ${name} (or with --new-files; or cancel)`,
       );
     }
-    if (archive !== undefined) lines.push(`${name}: ${archiveText(archive)}`);
-    if (downloads !== undefined) lines.push(`${name}: ${downloadsText(downloads)}`);
+    const areSlaves = slaves.length > 0;
+    if (archive !== undefined) lines.push(`${name}: ${archiveText(archive, areSlaves)}`);
+    if (downloads !== undefined) lines.push(`${name}: ${downloadsText(downloads, areSlaves)}`);
     if (schedule !== undefined) lines.push(`${name}: ${scheduleText(schedule)}`);
     for (const text of repeatTexts(crawl)) lines.push(`${name}: ${text}`);
     if (rates !== undefined) lines.push(`${name}: ${ratesText(rates)}`);
@@ -245,22 +246,22 @@ function statusText({
       lines.push(visible(`${name}: ${what} ${text}`));
     }
     if (ending !== undefined) lines.push(visible(`${name}: ${ending.text}`));
-    if (crawl.wantsRules && slaves.length > 0) {
+    if (crawl.wantsRules && areSlaves) {
       lines.push(
         `${name}: waits for a slave that evaluates rules: those connected are of an older version`,
       );
     }
-    if (crawl.wantsLogin && slaves.length > 0) {
+    if (crawl.wantsLogin && areSlaves) {
       lines.push(
         `${name}: waits for a slave that logs in: those connected are of an older version`,
       );
     }
-    if (crawl.wantsArticles && slaves.length > 0) {
+    if (crawl.wantsArticles && areSlaves) {
       lines.push(
         `${name}: waits for a slave that finds articles: ${articleInstall} and start the slave again`,
       );
     }
-    if (crawl.wantsBrowser && slaves.length > 0) {
+    if (crawl.wantsBrowser && areSlaves) {
       lines.push(`${name}: waits for a slave with a browser: start one with --browser`);
     }
     for (const text of ruleLines(crawl)) lines.push(visible(`${name}: ${text}`));
@@ -279,14 +280,21 @@ function statusText({
   return lines.join('\n');
 }
 
-function archiveText({ files, bytes, waits }: NonNullable<CrawlStatus['archive']>): string {
+type Kept<Key extends 'archive' | 'downloads'> = NonNullable<CrawlStatus[Key]>;
+
+function archiveText({ files, bytes, waits }: Kept<'archive'>, areSlaves: boolean): string {
   const size = `archive: ${(bytes / 1e6).toFixed(1)} MB in ${count(files, 'file')}`;
-  return waits === undefined ? size : `${size}; its URLs wait: ${waits}`;
+  return size + waitText(waits, areSlaves);
 }
 
-function downloadsText({ stored, bytes, waits }: NonNullable<CrawlStatus['downloads']>): string {
+function downloadsText({ stored, bytes, waits }: Kept<'downloads'>, areSlaves: boolean): string {
   const size = `downloaded: ${count(stored, 'image')}, ${(bytes / 1e6).toFixed(1)} MB`;
-  return waits === undefined ? size : `${size}; its URLs wait: ${waits}`;
+  return size + waitText(waits, areSlaves);
+}
+
+/** Without slaves all waits, and there is none to be updated. */
+function waitText(waits: string | undefined, areSlaves: boolean): string {
+  return waits === undefined || !areSlaves ? '' : `; its URLs wait: ${waits}`;
 }
 
 function count(n: number, noun: string): string {
