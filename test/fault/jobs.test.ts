@@ -68,6 +68,7 @@ describe('jobs: faults', { concurrency: 1 }, () => {
     const [line] = jobLines(cluster);
     assert.equal(line?.outcome, 'lost');
     assert.match(String(line?.['reason']), /its slave was gone for 2 s/);
+    assert.match(await cluster.ask('jobs', '--all'), /^1 +lost +\S+ +- +run job a /m);
     while (readFileSync(join(marks, mark), 'utf8') === '') await sleep(10);
     const pid = Number(readFileSync(join(marks, mark), 'utf8'));
     while (existsSync(`/proc/${pid}`)) await sleep(10);

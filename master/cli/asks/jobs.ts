@@ -86,7 +86,8 @@ function stateText({ state, outcome, code, signal }: JobRow): string {
   return outcome === 'signal' ? (signal ?? outcome) : outcome;
 }
 
-function timeText({ startedAt, ms, state }: JobRow): string {
-  if (startedAt === undefined) return '-';
+function timeText({ startedAt, ms, state, outcome }: JobRow): string {
+  // Nobody can say how long a lost one ran.
+  if (startedAt === undefined || outcome === 'lost') return '-';
   return duration(state === 'ended' ? (ms ?? 0) : Math.max(0, Date.now() - startedAt));
 }
