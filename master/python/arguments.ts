@@ -87,8 +87,12 @@ function checkKeywords(
 }
 
 /** Returns how long a call may wait, in ms: 0 for `block=False`, Infinity for `timeout=None`.
- *  Errors: RaisedError for an invalid timeout. */
+ *  Errors: RaisedError for an invalid timeout, and for a text as `block`: it is the key of somebody
+ *  who takes the queue for a manager's dict, and would wait without end, or take an item. */
 export function waitMsOf(block: PyValue, timeout: PyValue): number {
+  if (typeof block === 'string') {
+    throw typeError("'block' must be True or False, not str: a queue has no keys");
+  }
   if (!isTrue(block)) return 0;
   if (timeout === null) return Number.POSITIVE_INFINITY;
   const seconds = numberOf(timeout);

@@ -90,6 +90,7 @@ test('[Y-4] calls take the arguments of queue.Queue, and raise what it raises', 
   assert.match((await peer.request(queue, 'get', [true, -1])).text, /ValueError/);
   assert.match((await peer.request(queue, 'get', [true, 'x'])).text, /TypeError/);
   assert.match((await peer.request(queue, 'get', [], [['wait', 1]])).text, /TypeError/);
+  assert.match((await peer.request(queue, 'get', ['a key'])).text, /TypeError.*no keys/s);
   assert.match((await peer.request(queue, 'put')).text, /TypeError/);
   await peer.request(queue, 'put', [], [['obj', 7]]);
   assert.deepEqual([await peer.call(queue, 'empty'), await peer.call(queue, 'qsize')], [false, 1]);
