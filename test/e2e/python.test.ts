@@ -125,14 +125,19 @@ test('python: one Node slave and two workers crawl the demo site', { timeout, sk
 });
 
 test('python: workers killed all the time lose nothing', { timeout, skip }, async (t) => {
+  const killsMin = 3;
   let kills = 0;
   await crawlDemo(
     t,
     async ({ cluster, master }) => {
-      cluster.slave(['--slots', '1']);
-      const steady = example(cluster, oldest, 'crawl_worker');
-      const ended = Promise.race([master.exited, steady.exited]).then(() => true);
+      let ended: Promise<true> = master.exited.then(() => true);
       for (let isOver = false; !isOver; ) {
+        // The others would leave them nothing on a busy machine.
+        if (kills === killsMin) {
+          cluster.slave(['--slots', '1']);
+          const steady = example(cluster, oldest, 'crawl_worker');
+          ended = Promise.race([ended, steady.exited.then((): true => true)]);
+        }
         const worker = example(cluster, newest, 'crawl_worker');
         // In the middle of its third page, or so.
         const third = worker.said(/(http.*\s+){2}/).then(
@@ -146,7 +151,7 @@ test('python: workers killed all the time lose nothing', { timeout, skip }, asyn
     },
     { delayMs: 30 },
   );
-  assert.ok(kills > 2, `${kills} kills`);
+  assert.ok(kills >= killsMin, `${kills} kills`);
 });
 
 test('python: a master killed under its workers loses nothing', { timeout, skip }, async (t) => {
