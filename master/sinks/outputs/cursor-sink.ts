@@ -6,6 +6,8 @@
  *     the database is ahead    the master died before its own record: what it has is left out
  *     it is behind             it was set back, or is another one: the crawl is held
  *     ahead of all records     the master was set back: the crawl is held (`KnownRecords`)
+ *     it moves in between      a write that was given up, or one of a master that was killed, has
+ *                              waited for a lock and came late: what it has is left out
  */
 import { basename, dirname, join } from 'node:path';
 import type { NamedOutput } from '../../../shared/outputs.ts';
@@ -137,6 +139,11 @@ class KnownRecords {
     this.#isConnected = true;
   }
 
+  /** Number of the last one from before its first try, 0 if it is not known. */
+  get beforeFirst(): number {
+    return this.#beforeFirst ?? 0;
+  }
+
   /** Number of the last one; undefined: not known. */
   last({ lastRecord }: SinkCrawl): number | undefined {
     return this.#isConnected ? lastRecord : this.#beforeFirst;
@@ -168,6 +175,8 @@ class CursorSink<S extends CursorSession> implements Sink {
   #mark: CursorMark | undefined;
   /** The number in the database. */
   #seq: number | undefined;
+  /** Number of the last record that a write without an answer had. */
+  #unanswered = 0;
 
   private constructor(target: SinkTarget<S>, mark: CursorMark | undefined) {
     this.#target = target;
@@ -212,10 +221,26 @@ class CursorSink<S extends CursorSession> implements Sink {
         unreject: () => this.#rejects.undo(),
       });
     } catch (error) {
-      await this.#lost();
-      throw error;
+      const late = error instanceof MovedCursor ? await this.#late(session) : undefined;
+      if (late === undefined) {
+        this.#unanswered = Math.max(this.#unanswered, last.seq);
+        await this.#lost();
+        throw error;
+      }
+      await this.#rejects.settle(late);
+      this.#has(late);
+      return await this.write(records);
     }
     return this.#has(last.seq);
+  }
+
+  /** Where a late write of our own has left the cursor; undefined: it was somebody else. A copy of
+   *  the data folder has the same records as we up to where this master began. */
+  async #late(session: S): Promise<number | undefined> {
+    const { crawl, output, records } = this.#target;
+    const seq = await session.cursor(cursorName(crawl, output)).catch(() => undefined);
+    if (seq === undefined || seq <= (this.#seq ?? 0)) return undefined;
+    return seq <= Math.max(this.#unanswered, records.beforeFirst) ? seq : undefined;
   }
 
   /** It has all up to this record, and so has the file of rejected rows. */
@@ -286,8 +311,11 @@ class CursorSink<S extends CursorSession> implements Sink {
   }
 }
 
-export function movedCursor(from: number | undefined, place = 'orbweaver_cursors'): HeldError {
-  return new HeldError(
+/** Somebody has moved the cursor since it was read. */
+export class MovedCursor extends HeldError {}
+
+export function movedCursor(from: number | undefined, place = 'orbweaver_cursors'): MovedCursor {
+  return new MovedCursor(
     `its cursor in ${place} is not ${from ?? 'missing'} any more: another program has written it, ` +
       'or the database was set back',
   );

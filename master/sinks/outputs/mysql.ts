@@ -96,9 +96,10 @@ class MysqlSession implements SqlSession {
     }
   }
 
+  /** A write that was given up has the cursor until it is done. */
   async cursor({ crawl, sink }: CursorName): Promise<number | undefined> {
     const [row] = await this.#rows(
-      'SELECT seq FROM orbweaver_cursors WHERE crawl = ? AND sink = ?',
+      'SELECT seq FROM orbweaver_cursors WHERE crawl = ? AND sink = ? FOR UPDATE',
       [crawl, sink],
     );
     return row === undefined ? undefined : Number(row['seq']);

@@ -104,9 +104,12 @@ class PostgresSession implements SqlSession {
     }
   }
 
+  /** A write that was given up may still wait for a lock, and has the cursor until it is done. To
+   *  wait for it here would leave one more of those who wait. */
   async cursor({ crawl, sink }: CursorName): Promise<number | undefined> {
     const [row] = await this.#do(
-      'SELECT seq::text AS seq FROM orbweaver_cursors WHERE crawl = $1 AND sink = $2',
+      'SELECT seq::text AS seq FROM orbweaver_cursors WHERE crawl = $1 AND sink = $2 ' +
+        'FOR NO KEY UPDATE NOWAIT',
       [crawl, sink],
     );
     return row === undefined ? undefined : Number(row['seq']);
@@ -260,13 +263,17 @@ function quotedTable(table: string): string {
  *  log-in that an operator can put right. Source: PostgreSQL, appendix A. */
 const passing = /^(?:(?:08|28|40|53|55|57|58)...|23505|25006|25P03)$/;
 
+const lateText =
+  'an earlier write still waits in the database, mostly for a lock of another program';
+
 function faultOf(error: Error): Error {
   const code = codeOf(error) ?? '';
   // The driver's own codes are words: CONNECTION_CLOSED, ECONNREFUSED, CONNECT_TIMEOUT.
   const isState = /^[0-9A-Z]{5}$/.test(code);
   // A fault of our own, or of the file system.
   if (!isState && !/^(?:E[A-Z]+|CONN\w+)$/.test(code)) return error;
-  const text = messageOf(error) || code;
+  const isLate = code === '55P03' && messageOf(error).includes('"orbweaver_cursors"');
+  const text = isLate ? lateText : messageOf(error) || code;
   if (!isState || passing.test(code)) {
     return /^(?:ENOSPC|EDQUOT|EROFS|EIO)$/.test(code) ? error : new UnavailableError(text, error);
   }

@@ -22,7 +22,7 @@ export class Rejects {
   #file: OutFile | undefined;
   #isChanged = false;
   /** What was appended and does not count yet: the file takes it as a whole. */
-  #appended = '';
+  #appended: { readonly seq: number; readonly text: string }[] = [];
 
   constructor(path: string) {
     this.#path = path;
@@ -46,18 +46,33 @@ export class Rejects {
       this.#file = await OutFile.make(this.#path);
       await syncFolder(dirname(this.#path));
     }
-    const text = lines.map(({ row: { seq, values }, reason }) =>
-      visibleJson(JSON.stringify({ reason, seq, ...withoutClash(values) })),
-    );
     await this.#file.check();
-    this.#appended += `${text.join('\n')}\n`;
-    await this.#file.append(Buffer.from(this.#appended));
+    for (const { row, reason } of lines) {
+      const { seq, values } = row;
+      const text = visibleJson(JSON.stringify({ reason, seq, ...withoutClash(values) }));
+      this.#appended.push({ seq, text: `${text}\n` });
+    }
+    await this.#appendAll();
+  }
+
+  async #appendAll(): Promise<void> {
+    const texts = this.#appended.map(({ text }) => text);
+    await this.#file?.append(Buffer.from(texts.join('')));
     this.#isChanged = true;
+  }
+
+  /** Of what was appended only the rows up to this record count. */
+  async settle(lastSeq: number): Promise<void> {
+    const kept = this.#appended.filter(({ seq }) => seq <= lastSeq);
+    await this.undo();
+    if (kept.length === 0) return;
+    this.#appended = kept;
+    await this.#appendAll();
   }
 
   /** What was appended does not count. */
   async undo(): Promise<void> {
-    this.#appended = '';
+    this.#appended = [];
     if (this.#isChanged) await this.#file?.cut();
     this.#isChanged = false;
   }
@@ -66,7 +81,7 @@ export class Rejects {
   accept(): RejectsMark | undefined {
     if (this.#isChanged) this.#file?.accept();
     this.#isChanged = false;
-    this.#appended = '';
+    this.#appended = [];
     return this.#file?.mark;
   }
 

@@ -12,6 +12,7 @@ import {
   cursorKind,
   type Deliverer,
   type Delivery,
+  MovedCursor,
 } from './cursor-sink.ts';
 import type { Patience } from './patience.ts';
 import { type Column, type ColumnType, plainOf, type Row, type RowSource } from './rows.ts';
@@ -94,7 +95,7 @@ class SqlTable implements Deliverer<SqlSession> {
     try {
       await this.#deliver(delivery);
     } catch (error) {
-      if (!isKnown || !(error instanceof HeldError)) throw error;
+      if (!isKnown || !(error instanceof HeldError) || error instanceof MovedCursor) throw error;
       // The operator may have renamed or altered the table since it was looked at.
       this.lost();
       await delivery.unreject();
