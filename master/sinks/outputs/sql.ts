@@ -150,15 +150,15 @@ class SqlTable implements Deliverer<SqlSession> {
     let columns = this.#columns ?? (await session.columns(table));
     if (columns === undefined) {
       await session.createTable(table, wanted, key);
-      columns = new Map([...ownColumns, ...wanted].map(({ name, type }) => [name, type] as const));
+      // Another output may have been faster, with columns of its own.
+      columns = (await session.columns(table)) ?? new Map();
     }
     if (this.#columns === undefined || wanted.some(({ name }) => !this.#columns?.has(name))) {
       for (const column of [...ownColumns, ...wanted]) {
-        const type = columns.get(column.name);
-        if (type === undefined) {
-          await session.addColumn(table, column);
-          columns = new Map([...columns, [column.name, column.type]]);
-        } else if (!holds(type, column.type)) {
+        const type: ColumnType | 'other' =
+          columns.get(column.name) ?? (await added(session, table, column));
+        columns = new Map([...columns, [column.name, type]]);
+        if (!holds(type, column.type)) {
           throw new HeldError(
             `the column ${column.name} of ${table} is ${type}, and its values are ${column.type}; ` +
               `change it, then resume the crawl: ${session.alterText(table, column)}`,
@@ -171,6 +171,22 @@ class SqlTable implements Deliverer<SqlSession> {
     // A row that takes the place of another has nothing where it has no value.
     if (key !== undefined && this.#output.onConflict === 'update') return wanted;
     return wanted.filter(({ name }) => rows.some(({ values }) => Object.hasOwn(values, name)));
+  }
+}
+
+/** Adds a column, unless another output does it at the same time. Returns the type that it has. */
+async function added(
+  session: SqlSession,
+  table: string,
+  column: Column,
+): Promise<ColumnType | 'other'> {
+  try {
+    await session.addColumn(table, column);
+    return column.type;
+  } catch (error) {
+    const type = (await session.columns(table))?.get(column.name);
+    if (type === undefined) throw error;
+    return type;
   }
 }
 

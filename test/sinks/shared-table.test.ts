@@ -1,0 +1,93 @@
+/** Several outputs that fill one table, with columns of their own, and make it at the same time. */
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import Database from 'libsql';
+import { createConnection } from 'mysql2/promise';
+import postgres from 'postgres';
+import { type Sink, UnavailableError } from '../../master/sinks/sink.ts';
+import { outputKind } from '../../master/sinks/sinks.ts';
+import { namedOutputs, outputOf } from '../../shared/outputs.ts';
+import { crawlWith, itemsFrom } from '../support/columns.ts';
+import { startMariadb, startPostgres } from '../support/servers.ts';
+
+const timeout = 60_000;
+const rules = {
+  author: { match: '/', fields: { title: 'h1', name: 'b' } },
+  book: { match: '/', fields: { title: 'h1', price: { css: 'i', type: 'number' as const } } },
+};
+const crawl = { ...crawlWith({}), spec: { fetch: { items: rules } } };
+
+/** What is busy for a moment is tried again, as a crawl does. */
+async function patiently<T>(work: () => Promise<T>): Promise<T> {
+  while (true) {
+    try {
+      return await work();
+    } catch (error) {
+      if (!(error instanceof UnavailableError)) throw error;
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    }
+  }
+}
+
+/** Six outputs into one table, of two rules. `gone`: drops the table in the middle. */
+async function fill(t: TestContext, to: string, gone: () => unknown): Promise<void> {
+  const folder = mkdtempSync(join(tmpdir(), 'orb-shared-table-'));
+  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  const names = Object.keys(rules);
+  const outputs = [...names, ...names, ...names].map((rule) =>
+    outputOf(`${to}#table=things&key=title&rule=${rule}&on-conflict=skip`),
+  );
+  const kinds = namedOutputs(outputs).map((output) => outputKind(output, { folder, env: {} }));
+  const sinks = await Promise.all(
+    kinds.map((kind) => patiently(() => kind.open(crawl, undefined))),
+  );
+  const write = (sink: Sink, from: number) => {
+    const [author, book] = names.map((rule, i) => ({ rule, title: `${rule} ${from + i}` }));
+    const items = itemsFrom(from, { ...author, name: 'x' }, { ...book, price: 1.5 });
+    return patiently(() => sink.write(items));
+  };
+  await Promise.all(sinks.map((sink) => write(sink, 1)));
+  await gone();
+  await Promise.all(sinks.map((sink) => write(sink, 3)));
+  for (const sink of sinks) await sink.close();
+}
+
+const statement = 'SELECT title, name, price FROM things ORDER BY _seq';
+const rows = [
+  { title: 'author 3', name: 'x', price: null },
+  { title: 'book 4', name: null, price: 1.5 },
+];
+
+test('shared table: of SQLite', { timeout }, async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'orb-shared-table-'));
+  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  const db = new Database(join(folder, 'a.db'));
+  await fill(t, `sqlite:${join(folder, 'a.db')}`, () => db.exec('DROP TABLE things'));
+  assert.deepEqual(db.prepare(statement).all(), rows);
+  db.close();
+});
+
+test('shared table: of PostgreSQL', { timeout }, async (t) => {
+  const server = await startPostgres();
+  if (server === undefined) return t.skip('PostgreSQL is not installed');
+  t.after(() => server.close());
+  const url = `postgres://postgres@127.0.0.1:${server.port}/postgres`;
+  const sql = postgres(url, { max: 1, onnotice: () => {} });
+  t.after(() => sql.end());
+  await fill(t, url, () => sql`DROP TABLE things`);
+  assert.deepEqual([...(await sql.unsafe(statement))], rows);
+});
+
+test('shared table: of MariaDB', { timeout }, async (t) => {
+  const server = await startMariadb();
+  if (server === undefined) return t.skip('MariaDB is not installed');
+  t.after(() => server.close());
+  const url = `mysql://orb@127.0.0.1:${server.port}/orb`;
+  const sql = await createConnection(url);
+  t.after(() => sql.end());
+  await fill(t, url, () => sql.query('DROP TABLE things'));
+  assert.deepEqual((await sql.query(statement))[0], rows);
+});
