@@ -62,6 +62,8 @@ export const limits = {
   creditMax: 4096,
   /** Proxies of one `proxy.state`. [T-45] */
   proxiesMax: 100,
+  /** Folders of one `images.state`. [T-115] */
+  foldersMax: 100,
   seedsMax: 10_000,
   queueItemsMax: 10_000,
   queueItemBytesMax: 1 << 20,
@@ -155,6 +157,10 @@ export const proxyTroubleSchema = z.strictObject({
   forMs: z.int().min(0).max(86_400_000),
 });
 export type ProxyTrouble = z.infer<typeof proxyTroubleSchema>;
+
+/** A folder of `--images-to` to which a slave cannot write. [T-115] */
+export const folderTroubleSchema = z.strictObject({ folder: shown(1024), reason: shown(512) });
+export type FolderTrouble = z.infer<typeof folderTroubleSchema>;
 
 /** Why a crawl ended. [C-51] */
 export type CrawlEnding = {

@@ -9,6 +9,7 @@ import type {
   CrawlStatus,
   FailedUrl,
   FetchErrorKind,
+  FolderTrouble,
   HostRow,
   ProxyTrouble,
   SkipReason,
@@ -43,6 +44,7 @@ export type Replies = {
   'task.known': { state: 'have' | 'send' | 'lost' };
   'task.content': Record<never, never>;
   'proxy.state': Record<never, never>;
+  'images.state': Record<never, never>;
   'crawl.add': { admitted: number; known: number; refused: { url: string; why: string }[] };
   'crawl.recrawl': { admitted: number; known: number; refused: number };
   'crawl.list': {
@@ -51,7 +53,13 @@ export type Replies = {
     counts?: Partial<Record<CrawlState, number>>;
     /** There are more. */
     next?: Uint8Array;
-    sessions: { name: string; role: string; leases: number; proxies?: readonly ProxyTrouble[] }[];
+    sessions: {
+      name: string;
+      role: string;
+      leases: number;
+      proxies?: readonly ProxyTrouble[];
+      folders?: readonly FolderTrouble[];
+    }[];
     /** Absent: there is none that has not ended. */
     jobs?: JobsStatus;
     /** Removed crawls whose rows are being erased: how many, and the first names. */

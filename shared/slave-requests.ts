@@ -4,6 +4,7 @@
  */
 import * as z from 'zod';
 import {
+  folderTroubleSchema,
   limits,
   loginWhySchema,
   peerNameSchema,
@@ -19,6 +20,13 @@ export const slaveRequests = ({ id }: { readonly id: z.ZodOptional<z.ZodInt> }) 
       verb: z.literal('proxy.state'),
       id,
       proxies: z.array(proxyTroubleSchema).max(limits.proxiesMax),
+    }),
+  /** The folders of `--images-to` to which this slave cannot write, all of them each time. [T-115] */
+  'images.state': () =>
+    z.strictObject({
+      verb: z.literal('images.state'),
+      id,
+      folders: z.array(folderTroubleSchema).max(limits.foldersMax),
     }),
   /** How a slave is, every 10 s. [T-70] */
   'slave.state': () =>

@@ -2,7 +2,7 @@
  *  Source: PROTOCOL.md, "slave.can". */
 import type { MasterClient } from '../shared/client.ts';
 import type { Logger } from '../shared/log.ts';
-import { pixels } from './kinds/kinds.ts';
+import { pixels, sharedFolders } from './kinds/kinds.ts';
 import { hasArticlePackages } from './rules/article-packages.ts';
 
 export class Abilities {
@@ -13,6 +13,7 @@ export class Abilities {
 
   constructor(log: Logger) {
     this.#log = log;
+    sharedFolders.onChange = () => this.#tellFolders();
     if (pixels !== undefined) pixels.onUnable = (why) => this.#loseImages(why);
   }
 
@@ -26,9 +27,15 @@ export class Abilities {
     const always = ['rules', 'post', 'archive', 'login', 'trains', 'images'];
     const what = [...always, article, ...browser, ...decodes];
     master.notify('slave.can', { what });
+    if (sharedFolders.troubles.length > 0) this.#tellFolders();
     if (pixels !== undefined || this.#isSaid) return;
     this.#isSaid = true;
     this.#log.info('sharp is not installed beside slave.js: images are not decoded');
+  }
+
+  /** All of them each time, so that one message lost is made good by the next. */
+  #tellFolders(): void {
+    this.#told?.[0].notify('images.state', { folders: sharedFolders.troubles });
   }
 
   /** Images that must be decoded go to other slaves from now on. */

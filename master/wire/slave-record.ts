@@ -2,7 +2,7 @@
  * What the master notes of a session for `slaves`: since when it is there, what it said of itself,
  * and its reports. Pure but for its default clocks.
  */
-import type { ProxyTrouble } from '../../shared/protocol.ts';
+import type { FolderTrouble, ProxyTrouble } from '../../shared/protocol.ts';
 import type { Requests } from '../../shared/requests.ts';
 
 type SlaveState = Omit<Requests['slave.state'], 'verb' | 'id'>;
@@ -21,6 +21,8 @@ export class SlaveRecord {
   isDraining = false;
   /** Fetches that failed, definitely or not. */
   errors = 0;
+  /** Folders of images to which it cannot write. [T-115] */
+  folders: readonly FolderTrouble[] = [];
   #proxies: { readonly troubles: readonly ProxyTrouble[]; readonly at: number } | undefined;
   readonly #now: () => number;
   readonly #begin: number;

@@ -14,22 +14,36 @@ import { mkdir, open, rename, rm, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { messageOf } from '../../shared/errors.ts';
 import type { Logger } from '../../shared/log.ts';
+import { type FolderTrouble, limits } from '../../shared/protocol.ts';
 import { syncFolder } from '../../shared/sync-folder.ts';
+import { visible } from '../../shared/visible.ts';
 
 /** How long images wait for a folder that cannot be written. */
 const againMs = 10_000;
 
+type Away = { readonly againAt: number; readonly isTried: boolean; readonly reason: string };
+
 export class SharedFolders {
   /** Those that cannot be written, and when each is tried again. */
-  readonly #away = new Map<string, { readonly againAt: number; readonly isTried: boolean }>();
+  readonly #away = new Map<string, Away>();
+  /** They are others now, or say something else. */
+  onChange: () => void = () => {};
+
+  /** Those that cannot be written, as the master takes them. */
+  get troubles(): FolderTrouble[] {
+    return [...this.#away].slice(0, limits.foldersMax).map(([folder, { reason }]) => ({
+      folder: visible(folder).slice(0, 1024),
+      reason: visible(reason).slice(0, 512),
+    }));
+  }
 
   /** How long what is for this folder has to wait, in ms; 0: it may go on. */
   waitMs(folder: string, now = performance.now()): number {
-    const { againAt } = this.#away.get(folder) ?? {};
-    if (againAt === undefined) return 0;
-    if (againAt > now) return againAt - now;
+    const away = this.#away.get(folder);
+    if (away === undefined) return 0;
+    if (away.againAt > now) return away.againAt - now;
     // One finds out, while the others wait: each costs its host a request.
-    this.#away.set(folder, { againAt: now + againMs, isTried: true });
+    this.#away.set(folder, { ...away, againAt: now + againMs, isTried: true });
     return 0;
   }
 
@@ -43,17 +57,21 @@ export class SharedFolders {
     try {
       for (const [name, bytes] of files) await keepIn(folder, name, bytes);
     } catch (error) {
-      if (!this.#away.has(folder)) {
-        const why = `cannot write to --images-to ${folder}: ${messageOf(error)}`;
+      const reason = messageOf(error);
+      const before = this.#away.get(folder);
+      if (before === undefined) {
+        const why = `cannot write to --images-to ${folder}: ${reason}`;
         log.warn(`${why}; its images wait and none is lost: mend that, and they go on`);
       }
-      this.#away.set(folder, { againAt: performance.now() + againMs, isTried: false });
+      this.#away.set(folder, { againAt: performance.now() + againMs, isTried: false, reason });
+      if (before?.reason !== reason) this.onChange();
       return againMs;
     }
     // On a full disk small ones fit for a while: what was under way proves nothing.
     if (this.#away.get(folder)?.isTried === true) {
       this.#away.delete(folder);
       log.info(`can write to --images-to ${folder} again`);
+      this.onChange();
     }
     return 0;
   }

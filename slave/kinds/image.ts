@@ -16,7 +16,7 @@ import { outcomeOf } from '../fetch/fetched.ts';
 import type { FailedOutcome } from '../fetch/outcome.ts';
 import { rightsOf } from '../images/metadata.ts';
 import type { Pixels } from '../images/pixels.ts';
-import { SharedFolders } from '../images/shared-folder.ts';
+import type { SharedFolders } from '../images/shared-folder.ts';
 import { imageStatement } from '../statements.ts';
 import { type ImageBody, ImageReader } from './image-body.ts';
 import type { Kind } from './kind.ts';
@@ -31,8 +31,10 @@ type ImageFound = {
 };
 
 /** `pixels`: undefined: nothing is decoded. */
-export function imageKind(pixels: Pixels | undefined): Kind<ImageBody, ImageFound> {
-  const folders = new SharedFolders();
+export function imageKind(
+  pixels: Pixels | undefined,
+  folders: SharedFolders,
+): Kind<ImageBody, ImageFound> {
   return {
     putOff({ imagesTo, download }) {
       if (pixels?.isAble === false && mustBeDecoded(download)) return undecoded;

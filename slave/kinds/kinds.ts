@@ -4,6 +4,7 @@
  */
 import type { TaskKind, TaskPush } from '../../shared/protocol.ts';
 import { Pixels } from '../images/pixels.ts';
+import { SharedFolders } from '../images/shared-folder.ts';
 import { isInstalled } from '../installed.ts';
 import { imageKind } from './image.ts';
 import type { Kind } from './kind.ts';
@@ -15,7 +16,8 @@ import { sitemap } from './sitemap.ts';
 
 /** Undefined: sharp is not installed, so images are not decoded. */
 export const pixels = isInstalled('sharp') ? new Pixels() : undefined;
-const image = imageKind(pixels);
+export const sharedFolders = new SharedFolders();
+const image = imageKind(pixels, sharedFolders);
 const all = { page, robots, sitemap, image: image as Kind } satisfies Record<TaskKind, Kind>;
 const kinds = new Map<string, Kind>(Object.entries(all));
 

@@ -186,6 +186,7 @@ test('images: with --images-to a folder that cannot be written costs no image, a
   const master = await cluster.master([`${origin}/p0`, ...flags, ...more]);
   const slave = cluster.slave();
   await slave.said(/cannot write to --images-to \S*shared: E\w+.*its images wait/);
+  assert.match(await cluster.ask('status'), /cannot write to \S*shared: E\w+.*; its images wait/);
   // All pages are read before an image may be tried again.
   await cluster.grown('pages.jsonl', all.length - 1);
   // Those that were asked for before the first of them was to be written.

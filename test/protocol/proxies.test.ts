@@ -1,4 +1,4 @@
-/** A slave's messages about proxies, and about its credit while it works. */
+/** A slave's messages about proxies and shared folders, and about its credit while it works. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import type { RawPeer } from '../support/raw-peer.ts';
@@ -43,6 +43,29 @@ test('[T-45] what does not work is shown until it works or the session ends', as
   await slave.close();
   const again = await target.join('slave', name);
   assert.equal(await shownOf(client, name), undefined);
+  await again.close();
+  await client.close();
+});
+
+test('[T-115] folders that a slave cannot write are shown until it can or the session ends', async () => {
+  const name = target.name();
+  const slave = await target.join('slave', name);
+  const client = await target.join('client');
+  const shown = async () => {
+    const { sessions } = (await client.must('crawl.list')) as unknown as {
+      sessions: { name: string; folders?: unknown }[];
+    };
+    return sessions.find((session) => session.name === name)?.folders;
+  };
+  const full = { folder: '/mnt/images', reason: 'ENOSPC: no space left on device' };
+  await slave.must('images.state', { folders: [full] });
+  assert.deepEqual(await shown(), [full]);
+  await slave.must('images.state', { folders: [] });
+  assert.equal(await shown(), undefined);
+  await slave.must('images.state', { folders: [full] });
+  await slave.close();
+  const again = await target.join('slave', name);
+  assert.equal(await shown(), undefined);
   await again.close();
   await client.close();
 });

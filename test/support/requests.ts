@@ -209,6 +209,17 @@ export const requests: readonly {
     bad: [null, 7, undefined, [-1], ['x'], new Array(4097).fill(1)].map((leases) => ({ leases })),
   },
   {
+    verb: 'images.state',
+    good: { folders: [{ folder: '/mnt/images', reason: 'ENOSPC: no space left on device' }] },
+    bad: [
+      ...[null, 7, undefined, [null], new Array(101).fill({ folder: '/a', reason: 'b' })],
+      ...[{ folder: '' }, { folder: 'a\nb' }, { folder: 'x'.repeat(1025) }, { other: 1 }].map(
+        (wrong) => [{ folder: '/a', reason: 'b', ...wrong }],
+      ),
+      [{ folder: '/a', reason: 'x'.repeat(513) }],
+    ].map((folders) => ({ folders })),
+  },
+  {
     verb: 'proxy.state',
     good: { proxies: [trouble] },
     bad: [

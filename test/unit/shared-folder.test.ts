@@ -16,6 +16,10 @@ test('shared folder: one tries one that is away, and what it says is said once',
   const log = { warn: say, info: say } as never;
   const files = [['x/1.png', Buffer.from('1')]] as const;
   const folders = new SharedFolders();
+  const told: string[] = [];
+  folders.onChange = () => {
+    told.push(folders.troubles.map((one) => `${one.folder} ${one.reason.slice(0, 5)}`).join());
+  };
   assert.equal(folders.waitMs(folder), 0);
   const waitMs = await folders.keep(folder, files, log);
   assert.ok(waitMs >= 1_000);
@@ -37,5 +41,6 @@ test('shared folder: one tries one that is away, and what it says is said once',
   assert.equal(await folders.keep(folder, files, log), 0);
   assert.equal(folders.waitMs(folder), 0);
   assert.match(said.join('\n'), /^cannot write to [^\n]*E\w+[^\n]*\ncan write to [^\n]* again$/);
+  assert.deepEqual(told, [`${folder} ENOTD`, '']);
   assert.equal(readFileSync(join(folder, 'x/1.png'), 'utf8'), '1');
 });

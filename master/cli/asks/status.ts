@@ -270,11 +270,14 @@ function statusText({
   if (removing !== undefined) lines.push(removingText(removing));
   if (jobs !== undefined) lines.push(...jobsText(jobs));
   lines.push('', slavesText(slaves.length));
-  for (const { name, leases, proxies = [] } of slaves) {
+  for (const { name, leases, proxies = [], folders = [] } of slaves) {
     lines.push(`  ${name}  ${leases} leased`);
     for (const { name: proxy, reason, forMs } of proxies) {
       const until = forMs > 0 ? `set aside for ${Math.ceil(forMs / 1000)} s` : 'will be retried';
       lines.push(`    proxy ${proxy} ${until}: ${reason}`);
+    }
+    for (const { folder, reason } of folders) {
+      lines.push(`    cannot write to ${folder}: ${reason}; its images wait`);
     }
   }
   return lines.join('\n');

@@ -47,11 +47,12 @@ export function list(
       return { ...status, startedAt: one.startedAt, ...(one.isOpen && openOf(one, rates)) };
     }),
     counts,
-    sessions: peers.sessions.map(({ name, role, leases, record: { proxies } }) => ({
+    sessions: peers.sessions.map(({ name, role, leases, record: { proxies, folders } }) => ({
       name,
       role,
       leases: leases.size,
       ...(proxies.length > 0 && { proxies }),
+      ...(folders.length > 0 && { folders }),
     })),
     ...(last !== undefined && page.length < wanted.length && { next: cursorOf(last) }),
   };

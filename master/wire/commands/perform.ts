@@ -36,6 +36,7 @@ const commands: { readonly [V in Performed]: Command<V> } = {
   'task.known': tasks.known,
   'task.content': tasks.content,
   'proxy.state': tasks.proxies,
+  'images.state': tasks.folders,
   'crawl.add': crawls.add,
   'crawl.recrawl': crawls.recrawl,
   'crawl.list': list,
@@ -83,7 +84,7 @@ export function perform(
   request: Exclude<Request, Requests['hello']>,
 ): Promise<object> | object {
   if (
-    /^(task\.|proxy\.|exec\.|login\.|slave\.(?:state|can)$)/.test(request.verb) &&
+    /^(task\.|proxy\.|images\.|exec\.|login\.|slave\.(?:state|can)$)/.test(request.verb) &&
     peer.role !== 'slave'
   ) {
     throw new CommandError(

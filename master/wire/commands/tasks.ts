@@ -175,3 +175,12 @@ export function proxies(
   peer.record.setProxies(troubles);
   return {};
 }
+
+export function folders(
+  _services: CommandPorts,
+  peer: Peer,
+  { folders: troubles }: Requests['images.state'],
+): Replies['images.state'] {
+  peer.record.folders = troubles;
+  return {};
+}
