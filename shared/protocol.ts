@@ -175,6 +175,8 @@ export type CrawlStatus = {
   state: CrawlState;
   /** The reason, if it is held. */
   held?: string;
+  /** Its sinks that cannot write for now, and are tried again. [C-110] */
+  failing?: { name: string; reason: string }[];
   /** URLs in the task queue, the leased ones included. */
   waiting: number;
   leased: number;

@@ -6,6 +6,7 @@ import type { Replies } from '../../shared/replies.ts';
 import type { ArchivesPort } from './commit/archives.ts';
 import type { Buried } from './commit/buried.ts';
 import type { EarlierPages } from './commit/earlier-pages.ts';
+import type { ResultsPort } from './commit/results.ts';
 import type { CrawlView } from './crawl/crawl-view.ts';
 import type { Crawls } from './crawl/crawls.ts';
 import { isMet, nearest, needs, needsOf } from './crawl/needs.ts';
@@ -21,6 +22,7 @@ type CrawlListOptions = {
   readonly earlier: EarlierPages;
   readonly requests: TaskRequests;
   readonly archives: ArchivesPort | undefined;
+  readonly results: Pick<ResultsPort, 'failingOf'>;
   /** Variables that the secrets of logins are read from. */
   readonly env: Environment;
 };
@@ -92,6 +94,13 @@ export class CrawlList {
     if (isAble && crawl.spec.fetch.archive === undefined) return undefined;
     if (isAble) return status;
     return { ...status, waits: 'no slave that is connected can send bodies; update the slaves' };
+  }
+
+  /** The sinks of an open crawl that cannot write for now, and why. */
+  failingOf(name: string): { name: string; reason: string }[] {
+    const { results, crawls } = this.#options;
+    const crawl = crawls.named(name);
+    return crawl.isOpen ? (results.failingOf?.(crawl) ?? []) : [];
   }
 
   /** What is kept of the images of a crawl; undefined: it downloads none. */

@@ -158,7 +158,8 @@ export class FrontierRooms {
     const requests = new TaskRequests(store);
     const { buried } = this;
     const { env } = options;
-    this.list = new CrawlList({ crawls, dispatcher, earlier, archives, requests, buried, env });
+    const listed = { crawls, dispatcher, earlier, archives, requests, buried, results };
+    this.list = new CrawlList({ ...listed, env });
     const rooms = { store, crawls, politeness, dispatcher, records, settings };
     this.hosts = new HostList({ ...rooms, buried: this.buried });
     this.look = new UrlLook(store, { crawls, politeness, dispatcher, results });

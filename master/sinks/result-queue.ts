@@ -124,6 +124,13 @@ export class ResultQueue<C extends ResultCrawl> {
     });
   }
 
+  /** Its sinks that cannot write for now, and are tried again. */
+  failingOf(crawl: C): Pick<Required<SinkState>, 'name' | 'reason'>[] {
+    const outlets = this.#crawls.get(crawl)?.outlets ?? [];
+    const failing = outlets.filter(({ state }) => state === 'failing');
+    return failing.map(({ kind: { name }, reason }) => ({ name, reason }));
+  }
+
   /** Of a crawl that is over. */
   #look(crawl: C): CrawlResults<C> {
     return new CrawlResults(crawl, this.#options);

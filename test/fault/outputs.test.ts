@@ -265,6 +265,8 @@ test('outputs: postgres: a server that is read-only for a while is waited for', 
   await cluster.grown('pages.jsonl', 40);
   await change('ALTER DATABASE postgres SET default_transaction_read_only = on');
   await master.said(/its results wait for postgres \(postgres: .*read-only transaction\)/);
+  const said = /default: its results wait for postgres: .*read-only transaction; it is tried again/;
+  assert.match(await cluster.ask('status'), said);
   await change('ALTER DATABASE postgres RESET default_transaction_read_only');
   assert.equal((await master.exited).code, 0, master.output);
   assert.doesNotMatch(master.output, /is held/);

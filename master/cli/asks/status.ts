@@ -228,6 +228,10 @@ function statusText({
         `${name}: held: ${held}, then run: resume ${name} (or with --new-files; or cancel)`,
       );
     }
+    for (const { name: sink, reason } of crawl.failing ?? []) {
+      const why = reason.startsWith(`${sink}: `) ? reason : `${sink}: ${reason}`;
+      lines.push(visible(`${name}: its results wait for ${why}; it is tried again`));
+    }
     const areSlaves = slaves.length > 0;
     if (archive !== undefined) lines.push(`${name}: ${archiveText(archive, areSlaves)}`);
     if (downloads !== undefined) lines.push(`${name}: ${downloadsText(downloads, areSlaves)}`);

@@ -57,6 +57,8 @@ export interface ResultsPort {
   outputsChanged?(crawl: Crawl): Promise<void>;
   /** Its sinks, and how far each has come. */
   sinksOf?(crawl: Crawl): SinkState[];
+  /** Those that cannot write for now, and are tried again. */
+  failingOf?(crawl: Crawl): Pick<Required<SinkState>, 'name' | 'reason'>[];
   /** The crawl has finished: frees what only an open one needs. */
   rest?(crawl: Crawl): Promise<void>;
 }

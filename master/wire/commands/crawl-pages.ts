@@ -7,6 +7,7 @@ import type { Requests } from '../../../shared/requests.ts';
 import type { CrawlView } from '../../frontier/crawl/crawl-view.ts';
 import type { Peer } from '../peer.ts';
 import type { CommandPorts } from '../services.ts';
+import { reasonCharsMax } from './sinks.ts';
 
 const cursorBytes = 7;
 /** Names of removed crawls in one list. */
@@ -38,7 +39,9 @@ export function list(
     crawls: page.map((one): CrawlStatus => {
       const archive = frontier.crawls.archiveOf(one.name);
       const downloads = frontier.crawls.downloadsOf(one.name);
+      const failing = frontier.crawls.failingOf(one.name);
       const more = {
+        ...(failing.length > 0 && { failing: failing.map(shortened) }),
         ...(archive && { archive }),
         ...(downloads && { downloads }),
         ...schedules.of(one.id),
@@ -56,6 +59,10 @@ export function list(
     })),
     ...(last !== undefined && page.length < wanted.length && { next: cursorOf(last) }),
   };
+}
+
+function shortened({ name, reason }: { readonly name: string; readonly reason: string }) {
+  return { name, reason: reason.slice(0, reasonCharsMax) };
 }
 
 /** What is said of an open crawl alone. It looks at all hosts of the crawl, so an answer serves for

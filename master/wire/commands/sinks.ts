@@ -6,7 +6,7 @@ import type { Requests } from '../../../shared/requests.ts';
 import type { Peer } from '../peer.ts';
 import type { CommandPorts } from '../services.ts';
 
-const reasonCharsMax = 512;
+export const reasonCharsMax = 512;
 
 export async function sinks(
   { frontier }: CommandPorts,
