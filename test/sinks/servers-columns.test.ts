@@ -4,7 +4,7 @@ import { randomBytes } from 'node:crypto';
 import { test } from 'node:test';
 import { createConnection } from 'mysql2/promise';
 import postgres from 'postgres';
-import type { SinkCrawl, SinkKind } from '../../master/sinks/sink.ts';
+import { type SinkCrawl, type SinkKind, UnavailableError } from '../../master/sinks/sink.ts';
 import {
   before,
   changesType,
@@ -106,6 +106,21 @@ test('columns: MariaDB gets new ones; another type is an error with the ALTER', 
     await sink.close();
     const [last] = await sql.query('SELECT extra FROM book WHERE _seq = 5');
     assert.deepEqual(last, [{ extra: JSON.stringify(deep) }]);
+  });
+  await t.test('a full disk of the server is waited for', async () => {
+    const sink = await kindOf(t, url).kind.open(crawlWith(wider), { seq: 5 });
+    const full = '(Errcode: 28 "No space left on device")';
+    for (const [number, text] of [
+      [3, `Error writing file '/tmp/x.MAD' ${full}`],
+      [1004, `Can't create file 'x' (errno: 28 "No space left on device")`],
+      [1030, 'Got error 28 "No space left on device" from storage engine InnoDB'],
+    ] as const) {
+      const how = `SIGNAL SQLSTATE 'HY000' SET MYSQL_ERRNO = ${number}, MESSAGE_TEXT = ?`;
+      await sql.query(`CREATE TRIGGER full BEFORE INSERT ON book FOR EACH ROW ${how}`, [text]);
+      await assert.rejects(sink.write(itemsFrom(6, { title: 'f' })), UnavailableError);
+      await sql.query('DROP TRIGGER full');
+    }
+    await sink.close();
   });
   await t.test('a table without transactions is refused', async () => {
     await sql.query('ALTER TABLE book ENGINE=Aria');

@@ -324,9 +324,12 @@ function quoted(name: string): string {
 /** Errors that pass: locks, connections, log-ins, a full disk, a shutdown, a server that may only
  *  be read. Source: MySQL 8.4 and MariaDB 10.11, "Server error codes". */
 const passing = new Set([
-  1021, 1040, 1041, 1044, 1045, 1053, 1105, 1114, 1129, 1158, 1159, 1160, 1161, 1203, 1205, 1213,
-  1226, 1290, 1317, 1698, 1792, 1836, 1927, 1969, 3024, 4031,
+  3, 20, 1021, 1026, 1037, 1038, 1040, 1041, 1044, 1045, 1053, 1105, 1114, 1129, 1158, 1159, 1160,
+  1161, 1203, 1205, 1213, 1226, 1290, 1317, 1698, 1792, 1836, 1927, 1969, 3024, 4031,
 ]);
+
+/** ENOSPC or EDQUOT in an error about a file, of which there are many. */
+const isFull = /\b(?:errcode|errno|error):? "?(?:28|122)\b/i;
 
 function faultOf(error: Error): Error {
   const code = codeOf(error) ?? '';
@@ -338,7 +341,7 @@ function faultOf(error: Error): Error {
   // Of the connection; anything else that has no code is a fault of our own.
   if (!isAnswer)
     return code === '' && !/clos/i.test(said) ? error : new UnavailableError(said, error);
-  if (passing.has(number)) return new UnavailableError(said, error);
+  if (passing.has(number) || isFull.test(said)) return new UnavailableError(said, error);
   const how = number === 1049 ? 'create it' : 'put that right';
   return new HeldError(`${said}; ${how}, then resume the crawl`, error);
 }
