@@ -66,18 +66,36 @@ test('normal socket: every form comes out strict, and its body untouched', async
   }
 });
 
+/** The same with all data in one chunk: how a body is divided depends on what came at once. */
+function inOneChunk({ text, ...rest }: Awaited<ReturnType<typeof passed>>) {
+  const end = text.indexOf('\r\n\r\n') + 4;
+  const head = text.slice(0, end);
+  if (!head.includes('chunked')) return { text, ...rest };
+  let data = '';
+  let left = text.slice(end);
+  for (let size = -1; size !== 0 && left !== ''; ) {
+    size = Number.parseInt(left, 16);
+    const begin = left.indexOf('\r\n') + 2;
+    data += left.slice(begin, begin + size);
+    assert.ok(left.startsWith('\r\n', begin + size), left);
+    left = left.slice(begin + size + 2);
+    if (size === 0) left = `the last chunk, then ${left}`;
+  }
+  return { text: head, data, left, ...rest };
+}
+
 test('normal socket: a cut at any byte changes nothing', async () => {
   const refused = Object.entries(refusedForms(body)).map(([name, [form]]) => [name, form]);
   for (const [name = '', form = ''] of [...Object.entries(oddForms(body)), ...refused]) {
     const bytes = Buffer.from(form, 'latin1');
-    const whole = await passed([bytes]);
+    const whole = inOneChunk(await passed([bytes]));
     const step = bytes.length > 2_000 ? 997 : 1;
     for (let at = 1; at < bytes.length; at += step) {
-      assert.deepEqual(await passed(halves(bytes, at)), whole, `${name}, cut at ${at}`);
+      assert.deepEqual(inOneChunk(await passed(halves(bytes, at))), whole, `${name}, cut at ${at}`);
     }
     if (bytes.length > 2_000) continue;
     const single = [...bytes].map((byte) => Buffer.from([byte]));
-    assert.deepEqual(await passed(single), whole, `${name}, byte by byte`);
+    assert.deepEqual(inOneChunk(await passed(single)), whole, `${name}, byte by byte`);
   }
 });
 
