@@ -89,7 +89,8 @@ export class UrlAnswers {
     // All that is left of it is in the files.
     const isForgotten = crawl.state === 'cancelled';
     const isBuried = store.has('buried', look.buriedKey(crawl, url));
-    const isDownload = seen.image && crawl.images.areWanted;
+    const isImageBuried = store.has('buried', look.buriedImageKey(crawl, url));
+    const isDownload = seen.download && !isImageBuried;
     const wanted = Number(seen.page && !isBuried) + Number(seen.sitemap) + Number(isDownload);
     let { open } = place;
     if (place.tasks !== 'done' && wanted > open.length) {
@@ -106,9 +107,9 @@ export class UrlAnswers {
     const isNamed = seen.canonical && !seen.page;
     if (isForgotten || open.length < wanted || isNamed) files.push('pages');
     if (isForgotten || (seen.skipped && !seen.page)) files.push('skipped');
-    if (crawl.images.areWanted && (isForgotten || isDownload)) files.push('downloads');
+    if (isForgotten ? crawl.images.areWanted : isDownload) files.push('downloads');
     const { round } = place;
-    if (files.length === 0) return { round, open, lines: {}, isMissing: false };
+    if (files.length === 0) return { round, open, lines: {}, missing: [] };
     const folder = folderOf(crawl.name);
     const search = { url: url.href, files, from: place.lines, bytesMax };
     const outcome = await searchUrl({ store, folder }, crawl, search);
@@ -138,7 +139,11 @@ export class UrlAnswers {
     if (writer.isSitemap && fates.every(({ kind }) => kind === undefined)) {
       fates.push(writer.sitemap());
     }
-    if (!new Set(fates.map(({ kind }) => kind)).has('image')) fates.push(...writer.image());
+    const kinds = new Set(fates.map(({ kind }) => kind));
+    if (!kinds.has('image')) {
+      const row = store.get('buried', look.buriedImageKey(crawl, url));
+      fates.push(...writer.image(row && decodeBuried(row)));
+    }
     writer.addNotes(fates);
     return fates;
   }
@@ -149,8 +154,8 @@ type Found = {
   readonly round: number;
   readonly open: readonly OpenAt[];
   readonly lines: UrlLines;
-  /** A file is not there, or is shorter than it was. */
-  readonly isMissing: boolean;
+  /** Files that are not there, or are shorter than they were. */
+  readonly missing: readonly SearchedFile[];
 };
 type Search = Found | { readonly next: Place };
 

@@ -14,6 +14,7 @@ import {
   type UrlLook,
 } from '../frontier/look/url-look.ts';
 import type { BuriedRecord } from '../store/records.ts';
+import type { SearchedFile } from './line-search.ts';
 import type { ResultLine, UrlLines } from './url-lines.ts';
 
 /** A longer line is returned without its images. */
@@ -23,7 +24,7 @@ const rulesOfHosts: readonly string[] = ['robots'];
 
 type Found = {
   readonly lines: UrlLines;
-  readonly isMissing: boolean;
+  readonly missing: readonly SearchedFile[];
   /** Its tasks that are open, of any kind. */
   readonly open: readonly unknown[];
 };
@@ -58,8 +59,7 @@ export class FateWriter {
     if (lines.finalUrl !== undefined) return [this.#alias(lines.finalUrl)];
     if (this.#seen.page) return [this.#gone()];
     if (this.#seen.skipped || lines.skipped !== undefined) return [this.#skipped(lines.skipped)];
-    const isElse = this.isSitemap || lines.download !== undefined || this.#isOpen;
-    return isElse ? [] : [this.#unknown()];
+    return this.isSitemap || this.#isDownload || this.#isOpen ? [] : [this.#unknown()];
   }
 
   get #isOpen(): boolean {
@@ -71,21 +71,39 @@ export class FateWriter {
     return this.#seen.sitemap || this.#found.lines.sitemap !== undefined;
   }
 
+  get #isDownload(): boolean {
+    return this.#seen.download || this.#found.lines.download !== undefined;
+  }
+
   sitemap(): UrlFate {
     const { sitemap } = this.#found.lines;
     if (sitemap !== undefined) return { ...this.#done(sitemap), kind: 'sitemap' };
-    const text = this.#found.isMissing
+    const text = this.#found.missing.includes('pages')
       ? 'it was read as a sitemap; its line is in a file that is not there'
       : 'it was tried as a sitemap, because sites have one there, and there is none';
     return { state: 'gone', kind: 'sitemap', text: [text] };
   }
 
-  /** As an image that was downloaded, or was to be. */
-  image(): UrlFate[] {
+  /** As an image that was to be downloaded; `buried`: its row, if it was given up. None: it was
+   *  not to be. */
+  image(buried: BuriedRecord | undefined): UrlFate[] {
+    if (!this.#isDownload) return [];
+    if (buried !== undefined) return [{ ...this.#buried(buried), kind: 'image' }];
     const { download } = this.#found.lines;
-    if (download === undefined) return [];
-    const fate = this.#done(download);
-    return [{ ...fate, kind: 'image', text: [imageText(download.line), ...fate.text.slice(1)] }];
+    if (download !== undefined) {
+      const fate = this.#done(download);
+      return [{ ...fate, kind: 'image', text: [imageText(download.line), ...fate.text.slice(1)] }];
+    }
+    const where = this.#found.missing.includes('downloads')
+      ? 'in a file that is not there any more'
+      : 'in a file that was moved or packed';
+    return [
+      {
+        state: 'gone',
+        kind: 'image',
+        text: [`it was to be downloaded, and is done; its line is ${where}`],
+      },
+    ];
   }
 
   /** What else it is. */
@@ -149,7 +167,7 @@ export class FateWriter {
 
   /** It was admitted, and is nowhere. */
   #gone(): UrlFate {
-    const text = this.#found.isMissing
+    const text = this.#found.missing.includes('pages')
       ? 'it was admitted and is done; its line is in a file that is not there any more'
       : 'it was admitted and is done, without a line of its own: either it differs by a session id ' +
         'alone from a URL that was taken, or its line is in a file that was moved or packed';
@@ -254,8 +272,8 @@ function doneText(line: ResultLine): string {
 
 /** The same of an image. */
 function imageText(line: ResultLine): string {
-  const { error, excluded, file, entry, sha256, status } = line;
-  if (error !== undefined) return doneText(line);
+  const { error, excluded, file, entry, redirectedTo, sha256, status } = line;
+  if (error !== undefined || redirectedTo !== undefined) return doneText(line);
   switch (excluded) {
     case undefined:
       break;

@@ -57,7 +57,7 @@ export type UrlLines = { readonly [R in LineRole]?: { line: ResultLine; text: st
 
 type Outcome =
   | { readonly isEnd: false; readonly place: LinesPlace }
-  | { readonly isEnd: true; readonly lines: UrlLines; readonly isMissing: boolean };
+  | { readonly isEnd: true; readonly lines: UrlLines; readonly missing: readonly SearchedFile[] };
 
 /** Rows of waiting results that are read at once. */
 const batchRows = 16;
@@ -88,7 +88,7 @@ export async function searchUrl(
       delete texts[role];
     } else texts[role] = text;
   };
-  const isMissing: Partial<Record<SearchedFile, boolean>> = {};
+  const missing = new Set<SearchedFile>();
   let left = wanted.bytesMax;
   while (true) {
     const recorded = recordedOf(store, crawl.id);
@@ -102,7 +102,8 @@ export async function searchUrl(
       });
       left -= Math.max(0, done.next.at - spots[file].at);
       spots[file] = done.next;
-      isMissing[file] = done.isMissing && recorded[file] > 0;
+      if (done.isMissing && recorded[file] > 0) missing.add(file);
+      else missing.delete(file);
       if (!done.isEnd) return { isEnd: false, place: { ...spots, found } };
     }
     await searchWaiting(store, crawl.id, recorded.commit, url, (file, text) =>
@@ -120,7 +121,7 @@ export async function searchUrl(
     const line = text === undefined ? undefined : parsedLine(text);
     if (text !== undefined && line !== undefined) lines[role] = { line, text };
   }
-  return { isEnd: true, lines, isMissing: Object.values(isMissing).includes(true) };
+  return { isEnd: true, lines, missing: [...missing] };
 }
 
 async function searchFile(

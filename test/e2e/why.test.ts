@@ -7,7 +7,6 @@ import type { HostRow } from '../../shared/protocol.ts';
 import type { UrlFate } from '../../shared/url-fate.ts';
 import { Cluster } from '../support/cluster.ts';
 import { httpServer } from '../support/http-server.ts';
-import { png } from '../support/pictures.ts';
 
 const timeout = 60_000;
 
@@ -532,32 +531,5 @@ describe('why', { concurrency: 2 }, () => {
     await refused(/is in use by the master/, ...folders, 'http://a/');
     await master.kill('SIGTERM');
     await refused(/there is no crawl "none"/, ...folders, '--crawl', 'none', 'http://a/');
-  });
-
-  test('why: an image that waits to be downloaded, and one that was', { timeout }, async (t) => {
-    const images = [1, 2, 3, 4].map((n) => `<img src="/${n}.png">`).join('');
-    const open: (() => void)[] = [];
-    const port = await httpServer(t, ({ url = '' }, response) => {
-      if (url === '/robots.txt') response.writeHead(404).end();
-      else if (url === '/') response.setHeader('content-type', 'text/html').end(images);
-      else if (url === '/1.png') response.end(png(2));
-      else open.push(() => response.destroy());
-    });
-    t.after(() => open.map((end) => end()));
-    const cluster = new Cluster(t);
-    const site = `http://127.0.0.1:${port}`;
-    await cluster.master([`${site}/`, '--download', 'images', '--per-host', '1', '--delay', '0']);
-    cluster.slave();
-    while (open.length === 0) await new Promise((resolve) => setTimeout(resolve, 20));
-    const told = await Promise.all(['/1.png', '/4.png'].map((path) => why(cluster, site + path)));
-    const [done, waiting] = told.map(([fate]) => fate);
-    assert.deepEqual([done?.kind, done?.state, done?.from], ['image', 'done', `${site}/`]);
-    assert.match(String(done?.text), /^it is kept: images\/\w\w\/\w\w\/\w+\.png,at .* by slave/);
-    assert.match(String(done?.text), /it is an image of some page: see img_src\.txt/);
-    assert.equal(String(done?.line?.['sha256']).length, 64);
-    assert.deepEqual(
-      [waiting?.kind, waiting?.state, waiting?.from],
-      ['image', 'waiting', `${site}/`],
-    );
   });
 });

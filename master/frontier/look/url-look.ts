@@ -24,6 +24,7 @@ import {
 } from '../../store/records.ts';
 import type { Rows } from '../../store/store.ts';
 import { parseTaskKey, taskKey } from '../../store/task-keys.ts';
+import { pictureName } from '../commit/pictures.ts';
 import type { ResultsPort } from '../commit/results.ts';
 import { skipMarked } from '../commit/skipped.ts';
 import { Sources } from '../commit/sources.ts';
@@ -66,7 +67,10 @@ type Running = {
 export type SeenAs = {
   readonly page: boolean;
   readonly sitemap: boolean;
+  /** It is the address of an image. */
   readonly image: boolean;
+  /** It was to be downloaded as one. */
+  readonly download: boolean;
   /** A page has it for its canonical URL. */
   readonly canonical: boolean;
   /** A link to it was skipped. */
@@ -77,6 +81,7 @@ const notSeen: SeenAs = {
   page: false,
   sitemap: false,
   image: false,
+  download: false,
   canonical: false,
   skipped: false,
 };
@@ -127,12 +132,15 @@ export class UrlLook {
     const words = this.#words(crawl, url.href);
     const named = namesOfKinds(url.href);
     const names = [named.page, named.sitemap, imageName(url.href), pageName(url.href)];
+    names.push(pictureName(url.href));
     const all = [...names.map((name) => this.#words(crawl, name)), skipMarked(words, 0)];
-    const [page, sitemap, image, canonical, skipped] = storedSeen(this.#store, crawl.id, all);
+    const seen = storedSeen(this.#store, crawl.id, all);
+    const [page, sitemap, image, canonical, download, skipped] = seen;
     return {
       page: page === true,
       sitemap: sitemap === true,
       image: image === true,
+      download: download === true,
       canonical: canonical === true,
       skipped: skipped === true,
     };
@@ -140,6 +148,11 @@ export class UrlLook {
 
   buriedKey(crawl: LookedCrawl, url: URL): Buffer {
     return fingerprintKey(crawl.id, this.#words(crawl, url.href), 0);
+  }
+
+  /** The same of an image that was to be downloaded. */
+  buriedImageKey(crawl: LookedCrawl, url: URL): Buffer {
+    return fingerprintKey(crawl.id, this.#words(crawl, pictureName(url.href)), 0);
   }
 
   /** Where the tasks of a URL's host are. */
