@@ -8,6 +8,7 @@ import type { Push } from '../shared/protocol.ts';
 import type { Fetcher } from './fetch/fetcher.ts';
 import { Identities } from './fetch/identities.ts';
 import type { Proxies } from './fetch/proxies.ts';
+import type { SharedFolders } from './images/shared-folder.ts';
 import { Logins } from './logins.ts';
 import type { CrawlRules } from './rules/crawl-rules.ts';
 
@@ -24,6 +25,7 @@ type KnownCrawlsOptions = {
   readonly proxies: Proxies;
   readonly fetcher: Fetcher;
   readonly rules: CrawlRules;
+  readonly folders: SharedFolders;
   readonly master: () => MasterClient | undefined;
 };
 
@@ -33,6 +35,7 @@ export class KnownCrawls {
 
   constructor(options: KnownCrawlsOptions) {
     this.#options = options;
+    options.folders.isWanted = (folder) => this.#wants(folder);
   }
 
   of(id: number): KnownCrawl | undefined {
@@ -54,6 +57,7 @@ export class KnownCrawls {
   forget(id: number): void {
     this.#byId.delete(id);
     this.#options.rules.forget(id);
+    this.#options.folders.crawlEnded();
   }
 
   /** Another session begins. A crawl of which the whole last one said nothing has ended while the
@@ -63,6 +67,10 @@ export class KnownCrawls {
       if (crawl.isStale) this.forget(id);
       crawl.isStale = true;
     }
+  }
+
+  #wants(folder: string): boolean {
+    return [...this.#byId.values()].some(({ spec }) => spec.imagesTo === folder);
   }
 
   #loginsOf(crawl: number, { login }: FetchSpec, round: number, before?: Logins) {

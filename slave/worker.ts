@@ -26,7 +26,7 @@ import { Fetcher } from './fetch/fetcher.ts';
 import { slaveAddresses } from './fetch/name-outage.ts';
 import { Proxies } from './fetch/proxies.ts';
 import { Fetches } from './fetches.ts';
-import { isUrgent } from './kinds/kinds.ts';
+import { isUrgent, sharedFolders } from './kinds/kinds.ts';
 import { KnownCrawls } from './known-crawls.ts';
 import { Lacks } from './lack.ts';
 import { MasterLink } from './master-link.ts';
@@ -134,7 +134,7 @@ export class Worker {
       browsers: () => this.#browsers,
       onDone: () => this.#fill(),
     });
-    this.#crawls = new KnownCrawls({ ...parts, proxies: this.#proxies });
+    this.#crawls = new KnownCrawls({ ...parts, proxies: this.#proxies, folders: sharedFolders });
     this.#fetches = new Fetches({
       ...parts,
       crawls: this.#crawls,

@@ -28,6 +28,8 @@ export class SharedFolders {
   readonly #away = new Map<string, Away>();
   /** They are others now, or say something else. */
   onChange: () => void = () => {};
+  /** Is there a crawl whose images are kept there? */
+  isWanted: (folder: string) => boolean = () => true;
 
   /** Those that cannot be written, as the master takes them. */
   get troubles(): FolderTrouble[] {
@@ -57,6 +59,8 @@ export class SharedFolders {
     try {
       for (const [name, bytes] of files) await keepIn(folder, name, bytes);
     } catch (error) {
+      // Its crawl has ended meanwhile.
+      if (!this.isWanted(folder)) return againMs;
       const reason = messageOf(error);
       const before = this.#away.get(folder);
       if (before === undefined) {
@@ -74,6 +78,13 @@ export class SharedFolders {
       this.onChange();
     }
     return 0;
+  }
+
+  /** A crawl has ended: a folder that no other one wants is no trouble any more. */
+  crawlEnded(): void {
+    const unwanted = [...this.#away.keys()].filter((folder) => !this.isWanted(folder));
+    for (const folder of unwanted) this.#away.delete(folder);
+    if (unwanted.length > 0) this.onChange();
   }
 }
 

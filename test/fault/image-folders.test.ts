@@ -187,6 +187,15 @@ test('images: with --images-to a folder that cannot be written costs no image, a
   const slave = cluster.slave();
   await slave.said(/cannot write to --images-to \S*shared: E\w+.*its images wait/);
   assert.match(await cluster.ask('status'), /cannot write to \S*shared: E\w+.*; its images wait/);
+  const ended = join(cluster.folder, 'ended');
+  writeFileSync(ended, 'mine, too');
+  const again = ['--download', 'images', '--images-to', ended];
+  await cluster.ask('add', `${origin}/p11`, '--crawl', 'ended', ...again);
+  await slave.said(/cannot write to --images-to \S*ended: E\w+/);
+  assert.match(await cluster.ask('status'), /cannot write to \S*ended/);
+  await cluster.ask('cancel', 'ended');
+  while (/cannot write to \S*ended/.test(await cluster.ask('status')));
+  assert.match(await cluster.ask('status'), /cannot write to \S*shared/);
   // All pages are read before an image may be tried again.
   await cluster.grown('pages.jsonl', all.length - 1);
   // Those that were asked for before the first of them was to be written.
@@ -196,7 +205,7 @@ test('images: with --images-to a folder that cannot be written costs no image, a
   rmSync(shared);
   assert.equal((await master.exited).code, 0, master.output);
   await slave.said(/can write to --images-to \S*shared again/);
-  assert.equal(slave.output.match(/cannot write to --images-to/g)?.length, 1);
+  assert.equal(slave.output.match(/cannot write to --images-to \S*shared/g)?.length, 1);
   const lines = linesOf(join(cluster.out, 'default'));
   assert.equal(lines.length, all.length);
   for (const { file, error } of lines) assert.ok(error === undefined && existsSync(String(file)));

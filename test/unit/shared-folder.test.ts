@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import { SharedFolders } from '../../slave/images/shared-folder.ts';
 
@@ -43,4 +43,25 @@ test('shared folder: one tries one that is away, and what it says is said once',
   assert.match(said.join('\n'), /^cannot write to [^\n]*E\w+[^\n]*\ncan write to [^\n]* again$/);
   assert.deepEqual(told, [`${folder} ENOTD`, '']);
   assert.equal(readFileSync(join(folder, 'x/1.png'), 'utf8'), '1');
+});
+
+test('shared folder: one that no crawl wants any more is no trouble', async (t) => {
+  const folder = join(mkdtempSync(join(tmpdir(), 'orb-shared-')), 'a');
+  t.after(() => rmSync(dirname(folder), { recursive: true }));
+  writeFileSync(folder, '');
+  const log = { warn() {}, info() {} } as never;
+  const files = [['x/1.png', Buffer.from('1')]] as const;
+  const folders = new SharedFolders();
+  const told: number[] = [];
+  folders.onChange = () => void told.push(folders.troubles.length);
+  await folders.keep(folder, files, log);
+  folders.crawlEnded();
+  assert.deepEqual(told, [1], 'another crawl wants it');
+  folders.isWanted = () => false;
+  folders.crawlEnded();
+  assert.deepEqual(told, [1, 0]);
+  assert.equal(folders.waitMs(folder), 0);
+  // An image that was being written as its crawl ended.
+  assert.ok((await folders.keep(folder, files, log)) > 0);
+  assert.deepEqual(told, [1, 0]);
 });
