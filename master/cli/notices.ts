@@ -209,7 +209,7 @@ export class Notices implements FrontierListener, ResultListener<CrawlView> {
     this.#log.info({ crawl: name }, `crawl ${name} is no longer held${cut}`);
   }
 
-  /** An output that was replaced or given up while it could not be written. */
+  /** An output that was replaced or given up, or whose crawl was, while it could not be written. */
   missed({ name }: CrawlView, sink: string, records: number): void {
     this.#log.warn(
       { crawl: name, sink, records },
@@ -217,11 +217,11 @@ export class Notices implements FrontierListener, ResultListener<CrawlView> {
     );
   }
 
-  /** A cancelled crawl whose files are not as the master left them. */
-  dropped({ name }: CrawlView, rows: number): void {
+  /** A crawl that was given up, and whose files are not as the master left them. */
+  dropped({ name }: CrawlView, records: number): void {
     this.#log.warn(
-      { crawl: name, rows },
-      `dropped unwritten results of the cancelled crawl ${name}`,
+      { crawl: name, records },
+      `dropped unwritten results of the cancelled crawl ${name}: ${amount(records, 'record')}`,
     );
   }
 

@@ -302,7 +302,7 @@ export class CrawlResults<C extends ResultCrawl> {
   }
 
   /** One transaction: the cursor, and the end of the rows that all sinks have. */
-  async #passed(outlet: Outlet): Promise<number> {
+  async #passed(outlet: Outlet): Promise<void> {
     const { kind, commit, mark } = outlet;
     const { rows, outlets, crawl } = this;
     const gone = rows.drop(Math.min(...outlets.map((outlet) => outlet.commit)));
@@ -316,7 +316,6 @@ export class CrawlResults<C extends ResultCrawl> {
     await this.#options.commits.written(changes, cursorMayWaitMs(outlet, this.#waiting(outlet)));
     crawl.open.written(gone.length);
     if (outlet.state !== 'failing') this.#releaseIfRoom();
-    return gone.length;
   }
 
   /** Opens the target of a sink that is not writing, and writes all that waits. */
@@ -412,8 +411,8 @@ export class CrawlResults<C extends ResultCrawl> {
     const outputs = namedOutputs(crawl.spec?.outputs ?? []);
     const lastCommit = await this.#completeLeaving(before, outputs);
     for (const { commit, kind } of leaving(before, outputs)) {
-      const next = this.rows.recordAfter(commit);
-      if (next !== undefined) events.missed(crawl, kind.name, (crawl.lastRecord ?? 0) + 1 - next);
+      const records = this.recordsAfter(commit);
+      if (records > 0) events.missed(crawl, kind.name, records);
     }
     const wasHeld = this.#outlets.some(({ state }) => state === 'held');
     const { made, changes } = await outletsFor({ id: crawl.id, lastCommit }, outputs, before, make);
@@ -457,9 +456,24 @@ export class CrawlResults<C extends ResultCrawl> {
   async drop(outlet: Outlet): Promise<void> {
     const { lastCommit } = this.rows;
     if (lastCommit <= outlet.commit) return;
+    this.tellLacking(outlet);
     outlet.commit = lastCommit;
     outlet.forget();
-    const dropped = await this.#passed(outlet);
-    if (dropped > 0) this.#options.events.dropped(this.crawl, dropped);
+    await this.#passed(outlet);
+  }
+
+  /** Number of records that wait for a sink with the rows up to a commit. */
+  recordsAfter(commit: number): number {
+    const next = this.rows.recordAfter(commit);
+    return next === undefined ? 0 : (this.crawl.lastRecord ?? 0) + 1 - next;
+  }
+
+  /** Says what an outlet does not get of a crawl that is given up. */
+  tellLacking(outlet: Outlet): void {
+    const records = this.recordsAfter(outlet.commit);
+    if (records === 0) return;
+    const { events } = this.#options;
+    if (!this.outputOutlets.includes(outlet)) events.dropped(this.crawl, records);
+    else events.missed(this.crawl, outlet.kind.name, records);
   }
 }

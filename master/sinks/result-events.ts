@@ -11,10 +11,10 @@ export interface ResultEvents<C> {
   /** A sink cannot write for now; or can again. */
   unavailable(crawl: C, sink: string, reason: string): void;
   available(crawl: C, sink: string): void;
-  /** A sink is no more, and that number of records waited for it. */
+  /** An output, or its crawl, was given up, and that number of records waited for it. */
   missed(crawl: C, sink: string, records: number): void;
-  /** It is cancelled, and that number of its rows could not be written. */
-  dropped(crawl: C, rows: number): void;
+  /** It was given up, and its result files lack that number of records. */
+  dropped(crawl: C, records: number): void;
 }
 
 /** Hears the events that it has methods for. */
@@ -51,7 +51,7 @@ export class ResultStream<C> implements ResultEvents<C> {
     for (const listener of this.#listeners) listener.missed?.(crawl, sink, records);
   }
 
-  dropped(crawl: C, rows: number): void {
-    for (const listener of this.#listeners) listener.dropped?.(crawl, rows);
+  dropped(crawl: C, records: number): void {
+    for (const listener of this.#listeners) listener.dropped?.(crawl, records);
   }
 }

@@ -109,16 +109,16 @@ export class ResultQueue<C extends ResultCrawl> {
 
   /** The sinks of a crawl, and what waits for each. */
   sinksOf(crawl: C): SinkState[] {
-    const { outlets, rows, outputOutlets } = this.#crawls.get(crawl) ?? this.#look(crawl);
+    const results = this.#crawls.get(crawl) ?? this.#look(crawl);
+    const { outlets, rows, outputOutlets } = results;
     return outlets.map((outlet) => {
       const { state, reason, commit, kind } = outlet;
-      const next = rows.recordAfter(commit);
       return {
         name: kind.name,
         state,
         bytes: rows.bytesAfter(commit),
         isOutput: outputOutlets.includes(outlet),
-        records: next === undefined ? 0 : (crawl.lastRecord ?? 0) + 1 - next,
+        records: results.recordsAfter(commit),
         ...(reason !== '' && { reason }),
       };
     });
@@ -254,7 +254,9 @@ export class ResultQueue<C extends ResultCrawl> {
       }
       await outlet.close();
     }
-    if (!files && rows.count > 0) this.#options.events.dropped(crawl, rows.count);
+    for (const outlet of outlets) {
+      if (!files && !outlet.kind.isPatient) results.tellLacking(outlet);
+    }
     this.#forget(results);
     // The result files last: their folder goes if nothing else is in it.
     for (const { kind, mark } of files ? [...outlets].reverse() : []) {

@@ -273,3 +273,27 @@ test('outputs: postgres: a server that is read-only for a while is waited for', 
   const [row] = await sql`SELECT count(*)::int AS n, count(DISTINCT _seq)::int AS d FROM "all"`;
   assert.deepEqual({ ...row }, { n: pagesCount + 1, d: pagesCount + 1 });
 });
+
+test('outputs: redis: what a crawl that is given up leaves unwritten is said of the output', {
+  timeout,
+}, async (t) => {
+  const server = await startRedis();
+  if (server === undefined) return t.skip('Redis is not installed');
+  t.after(() => server.close());
+  const cluster = new Cluster(t);
+  const output = ['--output', `redis://127.0.0.1:${server.port}/0`, '--per-host', '2'];
+  const url = await site(t);
+  const master = await cluster.master([url, '--slaves', '1', ...output]);
+  await cluster.ask('add', url, '--crawl', 'b', ...output);
+  for (const name of ['default', 'b']) await cluster.grown('pages.jsonl', 40, name);
+  await server.kill();
+  for (const name of ['default', 'b']) {
+    await master.said(new RegExp(`crawl ${name}: its results wait for redis`));
+  }
+  await cluster.ask('cancel', 'default');
+  await master.said(/crawl default: redis does not get the last \d+ records/);
+  assert.match(await cluster.ask('sinks', 'default'), /redis +\w+ +nothing waits/);
+  await cluster.ask('remove', 'b');
+  await master.said(/crawl b: redis does not get the last \d+ records/);
+  assert.doesNotMatch(master.output, /dropped unwritten results/);
+});

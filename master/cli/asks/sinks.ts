@@ -30,7 +30,7 @@ export async function askSinks(master: MasterClient, { crawl, drop }: SinksAsk):
   const rows = answer.sinks.map(({ name, state, records, bytes, target, reason }) => [
     name,
     state,
-    records === 0 ? 'has all' : `${amount(records, 'record')} behind`,
+    records === 0 ? 'nothing waits' : `${amount(records, 'record')} behind`,
     records === 0 ? '' : amount(bytes, 'byte'),
     visible(reason ?? target),
   ]);
