@@ -26,6 +26,7 @@ class RigCrawl {
   /** What waits is written at once. */
   isFetched = true;
   unwritten = 0;
+  lastRecord = 0;
   readonly open = {
     record: (rows: number) => {
       this.unwritten += rows;
@@ -84,6 +85,7 @@ export class SinkRig {
     for (const url of urls) row.add('other', { url, depth: 0, at: 0 });
     const sealed = row.seal(this.#record);
     this.#record += urls.length;
+    this.crawl.lastRecord = this.#record - 1;
     const commit = ++this.#commit;
     await this.store.commit([{ table: 'results', key: commitKey(1, commit), value: sealed.bytes }]);
     this.queue.offer(this.crawl, commit, sealed);
@@ -116,6 +118,7 @@ export class SinkRig {
   async restart(): Promise<void> {
     await this.#closeAll();
     this.crawl = new RigCrawl(this.#uid);
+    this.crawl.lastRecord = this.#record - 1;
     this.errors = [];
     [this.#commits, this.queue] = this.#make();
     await this.#passing(this.queue.restore(this.crawl));
@@ -164,7 +167,7 @@ export class SinkRig {
         unavailable: (_crawl, sink) => this.said.push(`${sink} away`),
         available: (_crawl, sink) => this.said.push(`${sink} back`),
         missed: (_crawl, sink) => this.said.push(`${sink} missed`),
-        dropped: (_crawl, rows) => this.dropped.push(rows),
+        dropped: (_crawl, records) => this.dropped.push(records),
       },
       onError,
       ...this.#options,
