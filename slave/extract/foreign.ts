@@ -5,7 +5,13 @@
  * end tags are not reliable, and an unmatched end tag is assumed to close an HTML ancestor.
  * Source: HTML Standard 13.2.6.5.
  */
-type Entry = { readonly name: string; readonly root: string; readonly holdsHtml: boolean };
+type Entry = {
+  readonly name: string;
+  readonly root: string;
+  readonly holdsHtml: boolean;
+  /** It holds HTML, and a tag of that began in it. */
+  hasHtml: boolean;
+};
 
 const depthMax = 512;
 
@@ -41,15 +47,20 @@ export class ForeignStack {
     return this.#entries.length;
   }
 
+  /** Also right in a `desc` or `mtext`, which are not HTML's themselves. */
   get allowsCdata(): boolean {
     const top = this.#entries.at(-1);
-    return top !== undefined && !top.holdsHtml;
+    return top !== undefined && !top.hasHtml;
   }
 
   /** A start tag inside foreign content: true when it is an HTML element after all. */
   open(name: string): boolean {
     const top = this.#entries.at(-1);
-    if (top === undefined || top.holdsHtml) return true;
+    if (top === undefined) return true;
+    if (top.holdsHtml) {
+      top.hasHtml = true;
+      return true;
+    }
     if (!breakouts.has(name)) return false;
     this.#leave();
     return true;
@@ -59,14 +70,18 @@ export class ForeignStack {
    *  `encoding`: that of an annotation, raw. */
   push(name: string, encoding: string | undefined): void {
     if (this.#entries.length >= depthMax) return;
-    const isRoot = name === 'svg' || name === 'math';
-    const root = isRoot ? name : (this.#entries.at(-1)?.root ?? name);
+    const top = this.#entries.at(-1);
+    // A `math` within svg is one more element of svg.
+    const isInner = top !== undefined && !top.holdsHtml;
+    const isSvg = name === 'svg' && top?.name === 'annotation-xml';
+    const root = isInner && !isSvg ? top.root : name;
     const isHtml =
       root === 'math' && name === 'annotation-xml' && htmlEncoding.test(encoding ?? '');
     this.#entries.push({
       name,
       root,
       holdsHtml: isHtml || (htmlHolders.get(root)?.has(name) ?? false),
+      hasHtml: false,
     });
   }
 
