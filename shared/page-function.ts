@@ -37,8 +37,9 @@ export interface PageContext {
   readonly $: (selector: string) => Selection;
   /** The value of an answer that is JSON; undefined: it is not. */
   readonly json: Json | undefined;
-  /** Adds a link to those of the page: absolute, or relative to it; undefined and null: none. */
-  follow(url: string | undefined | null): void;
+  /** Adds a link to those of the page: absolute, or relative to it; undefined and null: none.
+   *  Anything else throws. */
+  follow(url: string | URL | undefined | null): void;
   /** Makes a row of `items.jsonl`, as those of rules; `rule`: its name, by default `page`. */
   emit(item: Readonly<Record<string, unknown>>, rule?: string): void;
 }

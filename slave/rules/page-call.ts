@@ -72,7 +72,7 @@ function contextOf(
     follow(target) {
       // The attribute of a link that is not there.
       if (target === undefined || target === null) return;
-      const to = String(target);
+      const to = addressOf(target);
       if (links.length < linksMax && URL.canParse(to, tree.base)) {
         links.push(parseUrl(to, tree.base).href);
       }
@@ -83,6 +83,17 @@ function contextOf(
       made.push({ rule, values: valuesOf(item) });
     },
   };
+}
+
+/** @throws Error it is no text: an object would be the link `/[object Object]`. `target`: of a module
+ *  that no compiler has checked. */
+function addressOf(target: unknown): string {
+  if (typeof target === 'string') return target;
+  if (target instanceof URL) return target.href;
+  const what = Array.isArray(target) ? 'an array' : `of type ${typeof target}`;
+  const isElements = target instanceof Elements;
+  const instead = isElements ? "an element's is .attr('href')" : "such as '/page/2'";
+  throw new Error(`follow: a link is a text, ${instead}; this one is ${what}`);
 }
 
 /** As JSON has it: dates are texts, and what is undefined is left out. */

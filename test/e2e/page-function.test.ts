@@ -20,6 +20,8 @@ const own = `${exported} async function page({ url, status, headers, html, $, js
   }
   follow($('link[rel=next]').first().attr('href'));
   follow('mailto:nobody');
+  const odd = { '/object': {}, '/number': 5, '/list': ['a'], '/element': $('title') };
+  follow(odd[new URL(url).pathname]);
   emit({ status, chars: html.length, at: new Date(0) }, 'seen');
 }
 `;
@@ -42,6 +44,10 @@ describe('page function', { concurrency: 2 }, () => {
       '/shelf/1': `<link rel=next href="2">${shelf('a', 5)}`,
       '/api': ['application/json', '{"total":7}'],
       '/wrong': '<title>x</title>',
+      '/object': '<title>x</title>',
+      '/number': '<title>x</title>',
+      '/list': '<title>x</title>',
+      '/element': '<title>x</title>',
     });
     const rules = 'items: { titles: { match: /shelf, fields: { t: title } } }';
     const { cluster, master } = await crawledWith(t, `seeds: ["${url}"]\n${rules}\n`, own, []);
@@ -55,12 +61,20 @@ describe('page function', { concurrency: 2 }, () => {
     // The link that it followed is fetched; a 404 has no page.
     assert.ok(asked.includes('/shelf/2'));
     assert.ok(!asked.some((path) => path.endsWith('undefined')), 'no link is none');
-    const [failed, ...more] = itemLines(cluster, 'rejected');
-    assert.deepEqual([failed?.url, failed?.why], [`${url}wrong`, 'no such shelf']);
-    assert.equal(more.length, 0);
+    const rejected = itemLines(cluster, 'rejected');
+    const failed = rejected.map((line) => [line.url, line.why]).sort();
+    const no = 'follow: a link is a text,';
+    assert.deepEqual(failed, [
+      [`${url}element`, `${no} an element's is .attr('href'); this one is of type object`],
+      [`${url}list`, `${no} such as '/page/2'; this one is an array`],
+      [`${url}number`, `${no} such as '/page/2'; this one is of type number`],
+      [`${url}object`, `${no} such as '/page/2'; this one is of type object`],
+      [`${url}wrong`, 'no such shelf'],
+    ]);
+    assert.ok(!asked.some((path) => path.includes('object%20') || path.endsWith('/5')));
     const { rules: counts = {}, errors } = await cluster.status('shop');
     assert.equal(counts['page']?.rows, 5);
-    assert.equal(errors.rule, 1);
+    assert.equal(errors.rule, 5);
     assert.doesNotMatch(master.output, /never matched/);
   });
 
