@@ -56,17 +56,14 @@ export class Css {
   texts(from: ParentNode): string[] {
     const { tree } = from;
     const ending = this.#ending;
-    return this.#numbers(from).flatMap((number) => {
+    const numbers = this.#numbers(from);
+    if (ending.kind === 'text') return textsIn(tree, numbers);
+    return numbers.flatMap((number) => {
       if (ending.kind === 'attribute') {
         const name = tree.isXml ? ending.name : ending.name.toLowerCase();
         return tree.attributeOf(number, name) ?? [];
       }
-      if (ending.kind === 'html') return htmlOfNumber(tree, number);
-      if (ending.kind === 'element') return tree.textOf(number);
-      return tree
-        .childrenOf(number)
-        .filter((child) => tree.isText(child))
-        .map((child) => tree.dataOf(child));
+      return ending.kind === 'html' ? htmlOfNumber(tree, number) : tree.textOf(number);
     });
   }
 
@@ -79,6 +76,15 @@ export class Css {
       throw new RuleFault(`CSS: ${messageOf(error).slice(0, 200)}`);
     }
   }
+}
+
+/** The texts directly in elements, in the order of the page: those of an element within another one
+ *  stand between the other's. */
+function textsIn(tree: PageTree, elements: readonly number[]): string[] {
+  const texts = elements.flatMap((element) =>
+    tree.childrenOf(element).filter((child) => tree.isText(child)),
+  );
+  return texts.sort((a, b) => a - b).map((text) => tree.dataOf(text));
 }
 
 type Family = { readonly parent: number; readonly children: number[] };

@@ -178,8 +178,10 @@ test('css: text that stands anywhere in an element, as parsel finds it', () => {
   const tree = treeOf('<p id=p>a <b>b <i>c</i></b> d</p><div><a href=x>e</a></div>');
   const texts = (selector: string) => new Css(selector).texts(tree);
   assert.deepEqual(texts('p::text'), ['a ', ' d']);
-  assert.deepEqual(texts('p ::text'), ['a ', ' d', 'b ', 'c']);
+  assert.deepEqual(texts('p ::text'), ['a ', 'b ', 'c', ' d']);
   assert.deepEqual(texts('div ::attr(href)'), ['x']);
+  const nested = new Css('div::text').texts(treeOf('<div>1<div>2</div>3</div><div>4</div>'));
+  assert.deepEqual(nested, ['1', '2', '3', '4']);
 });
 
 test('css: places among very many siblings', () => {
