@@ -18,6 +18,8 @@ export const sitemapBytesMax = 50 << 20;
 const depthMax = 32;
 /** Images of one entry. Source: image extension, "up to 1,000". */
 const imagesMax = 1000;
+/** Prefixes of the image extension in one file. */
+const prefixesMax = 32;
 /** Characters that are parsed between two checks of the limits. */
 const pieceChars = 1 << 16;
 
@@ -42,7 +44,7 @@ type SitemapLimits = { readonly entriesMax?: number; readonly bytesMax?: number 
 
 const none = new Uint8Array(0);
 
-type Format = { write(text: string): void; end(): void };
+type Format = { write(text: string): void; end(isBroken: boolean): void };
 type State = 'open' | 'cut' | 'ended';
 
 /** Reads a sitemap: call `write` until it returns false or the input ends, then `end`. */
@@ -73,10 +75,11 @@ export class SitemapReader {
     return this.#state === 'open';
   }
 
-  end(): Sitemap {
+  /** `isBroken`: more should have come, so that what is open at the end is a part of an address. */
+  end(isBroken = false): Sitemap {
     if (this.#state === 'open') {
       this.#text((this.#decoder ?? new TextDecoder()).decode(this.#first));
-      this.#format?.end();
+      this.#format?.end(isBroken);
     }
     const cut = this.#state === 'cut';
     this.#state = cut ? 'cut' : 'ended';
@@ -143,7 +146,9 @@ function textFormat(add: (entry: SitemapEntry) => void): Format {
       rest = (lines.pop() ?? '').slice(0, 2 * limits.urlChars);
       for (const one of lines) line(one);
     },
-    end: () => line(rest),
+    end(isBroken) {
+      if (!isBroken) line(rest);
+    },
   };
 }
 
@@ -152,14 +157,17 @@ type XmlEvents = {
   entry: (entry: SitemapEntry) => void;
   tooDeep: () => void;
 };
-type Leaf = 'loc' | 'lastmod' | 'image';
-type Written = { loc: string; lastmod: string; images: string[] };
+type Leaf = 'loc' | 'lastmod' | 'guid' | 'image';
+type Written = { loc: string; lastmod: string; guid: string; images: string[] };
 
 /** For each root: its kind, the name of its entries, and the elements wanted in them. */
 const roots: ReadonlyMap<string, { kind: SitemapKind; entry: string; leaves: Leaves }> = new Map([
   ['urlset', { kind: 'urlset', entry: 'url', leaves: { loc: 'loc', lastmod: 'lastmod' } }],
   ['sitemapindex', { kind: 'index', entry: 'sitemap', leaves: { loc: 'loc', lastmod: 'lastmod' } }],
-  ['rss', { kind: 'feed', entry: 'item', leaves: { link: 'loc', pubDate: 'lastmod' } }],
+  [
+    'rss',
+    { kind: 'feed', entry: 'item', leaves: { link: 'loc', pubDate: 'lastmod', guid: 'guid' } },
+  ],
   ['RDF', { kind: 'feed', entry: 'item', leaves: { link: 'loc', 'dc:date': 'lastmod' } }],
   // An Atom link has its URL in an attribute.
   ['feed', { kind: 'feed', entry: 'entry', leaves: { updated: 'lastmod' } }],
@@ -174,13 +182,16 @@ function xmlFormat(events: XmlEvents): Format {
   let depth = 0;
   /** Namespace prefix of the root, as `sm:`; its own elements carry the same one. */
   let prefix = '';
-  let imageLoc = 'image:loc';
+  const imageLocs = new Set(['image:loc']);
+  /** Depth of an image element whose own namespace is declared without a prefix. */
+  let imageDepth = 0;
   let entryName: string | undefined;
   let leaves: Leaves = {};
   let entry: Written | undefined;
   let entryDepth = 0;
   let leaf: Leaf | undefined;
   let text = '';
+  let hasEnded = false;
 
   const root = (name: string) => {
     const local = name.slice(name.indexOf(':') + 1);
@@ -193,12 +204,15 @@ function xmlFormat(events: XmlEvents): Format {
     events.root(known.kind);
   };
   const leafOf = (name: string): Leaf | undefined => {
-    if (name === imageLoc) return 'image';
+    if (imageLocs.has(name)) return 'image';
+    if (name === 'loc' && imageDepth > 0 && depth === imageDepth + 1) return 'image';
     // The address of an entry is not that of something in it.
     if (depth !== entryDepth + 1) return undefined;
     return name.startsWith(prefix) ? leaves[name.slice(prefix.length)] : undefined;
   };
   const closeLeaf = () => {
+    // The file was cut off, perhaps within the address.
+    if (hasEnded) leaf = undefined;
     if (entry !== undefined && leaf === 'image') {
       const url = urlOf(text);
       if (url !== undefined && entry.images.length < imagesMax) entry.images.push(url);
@@ -221,16 +235,19 @@ function xmlFormat(events: XmlEvents): Format {
         if (name === entryName) {
           closeEntry();
           entryDepth = depth;
-          entry = { loc: '', lastmod: '', images: [] };
+          entry = { loc: '', lastmod: '', guid: '', images: [] };
         }
         leaf = entry === undefined ? undefined : leafOf(name);
         text = '';
       },
       onattribute(name, value) {
-        if (depth !== 1 || !name.startsWith('xmlns:')) return;
-        if (imageNamespace.test(value)) imageLoc = `${name.slice('xmlns:'.length)}:loc`;
+        if (!name.startsWith('xmlns') || !imageNamespace.test(value)) return;
+        if (name === 'xmlns') imageDepth = depth;
+        else if (name[5] === ':' && imageLocs.size < prefixesMax)
+          imageLocs.add(`${name.slice('xmlns:'.length)}:loc`);
       },
-      onopentag(name, { href, rel = 'alternate' }) {
+      onopentag(name, { href, rel = 'alternate', isPermaLink }) {
+        if (leaf === 'guid' && isPermaLink === 'false') leaf = undefined;
         if (entry === undefined || depth !== entryDepth + 1) return;
         if (name !== `${prefix}link` || rel !== 'alternate') return;
         if (href !== undefined) entry.loc ||= href;
@@ -239,6 +256,7 @@ function xmlFormat(events: XmlEvents): Format {
         if (leaf !== undefined && text.length <= 2 * limits.urlChars) text += data;
       },
       onclosetag(name) {
+        if (depth === imageDepth) imageDepth = 0;
         depth--;
         closeLeaf();
         if (name === entryName) closeEntry();
@@ -246,13 +264,20 @@ function xmlFormat(events: XmlEvents): Format {
     },
     { xmlMode: true },
   );
-  return { write: (data) => parser.write(data), end: () => parser.end() };
+  return {
+    write: (data) => parser.write(data),
+    end() {
+      hasEnded = true;
+      parser.end();
+    },
+  };
 }
 
-const imageNamespace = /^https?:\/\/www\.google\.com\/schemas\/sitemap-image\/1\.\d$/;
+const imageNamespace = /^https?:\/\/www\.google\.com\/schemas\/sitemap-image\/1\.\d\/?$/;
 
-function emit({ loc, lastmod, images }: Written, add: (entry: SitemapEntry) => void): void {
-  const url = urlOf(loc);
+/** An item without a link may have its address as its guid. */
+function emit({ loc, guid, lastmod, images }: Written, add: (entry: SitemapEntry) => void): void {
+  const url = urlOf(loc || guid);
   if (url === undefined) return;
   const lastmodMs = dateOf(lastmod);
   add({
@@ -268,24 +293,36 @@ function urlOf(text: string): string | undefined {
   return URL.canParse(url) ? url : undefined;
 }
 
+/** As PHP writes them, too: `+0100`, a space for `T`, no zone. */
 const w3cDate =
-  /^(\d{4})(?:-(\d\d)(?:-(\d\d)(?:T\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(Z|[+-]\d\d:\d\d))?)?)?$/;
+  /^(\d{4})(?:-(\d\d)(?:-(\d\d)(?:[T ](\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?) ?(Z|[+-]\d\d:?\d\d)?)?)?)?$/;
 /** RFC 822, as feeds write it: `Sat, 07 Sep 2002 00:00:01 GMT`. */
 const mailDate =
   /^(?:[A-Za-z]{3}, )?\d{1,2} [A-Za-z]{3} \d{4} \d\d:\d\d(?::\d\d)? (?:[A-Z]{1,3}|[+-]\d{4})$/;
+/** The westernmost zone: a time there is the latest moment that a time without a zone can be. */
+const lastZone = '-12:00';
 
 /** Returns the latest possible moment of a date: the end of a day. undefined: not a date.
  *  Source: sitemaps.org, "lastmod"; W3C note on date and time formats. */
 function dateOf(written: string): number | undefined {
   const text = written.trim();
-  const date = w3cDate.exec(text);
-  const ms = date !== null || mailDate.test(text) ? Date.parse(text) : Number.NaN;
-  if (Number.isNaN(ms)) return undefined;
-  const [, year, month, day, zone] = date ?? [];
-  if (date === null || zone !== undefined) return ms;
+  const [whole, year, month, day, time, zone = lastZone] = w3cDate.exec(text) ?? [];
+  if (whole === undefined) return mailDate.test(text) ? momentOf(text) : undefined;
+  if (time !== undefined) {
+    const colon =
+      zone === 'Z' || zone.includes(':') ? zone : `${zone.slice(0, 3)}:${zone.slice(3)}`;
+    return momentOf(`${year}-${month}-${day}T${time}${colon}`);
+  }
+  const ms = momentOf(text);
+  if (ms === undefined) return undefined;
   if (day !== undefined) return ms + dayMs - 1;
   if (month !== undefined) return Date.UTC(Number(year), Number(month), 1) - 1;
   return Date.UTC(Number(year) + 1, 0, 1) - 1;
+}
+
+function momentOf(text: string): number | undefined {
+  const ms = Date.parse(text);
+  return Number.isNaN(ms) ? undefined : ms;
 }
 
 const dayMs = 86_400_000;

@@ -115,7 +115,7 @@ export class SitemapBodyReader implements BodyReader<SitemapBody> {
   }
 
   #found(): SitemapBody {
-    const sitemap = this.#reader.end();
+    const sitemap = this.#reader.end(this.#isBroken);
     const { images: wanted, sitemapSinceMs = 0 } = this.#spec;
     const takesImages = wanted === 'all' || wanted.includes('sitemap');
     const urls = new Set<string>();

@@ -157,6 +157,10 @@ test('sitemap: RSS and Atom feeds list pages', () => {
         { url: 'http://a/2' },
       ],
     });
+  const guids = `<rss><channel><item><guid>http://a/1</guid></item>
+    <item><guid isPermaLink="false">http://a/2</guid></item>
+    <item><guid isPermaLink="true">http://a/3</guid><link>http://a/4</link></item></channel></rss>`;
+  assert.deepEqual(urls(parse(guids)), ['http://a/1', 'http://a/4']);
   const rdf = `<rdf:RDF><channel/><item rdf:about="x"><link>http://a/1</link></item></rdf:RDF>`;
   assert.deepEqual(urls(parse(rdf)), ['http://a/1']);
 });
@@ -175,6 +179,17 @@ test('sitemap: the image extension is known by its namespace', () => {
       { url: 'http://a/', images: ['http://b/1.png'] },
     ]);
   assert.deepEqual(parse(map('xmlns:pic="http://other"', 'pic')).entries, [{ url: 'http://a/' }]);
+  // Programs also declare it where it is used.
+  for (const image of [
+    `<i:image xmlns:i="${google}"><i:loc>http://b/1.png</i:loc></i:image>`,
+    `<image xmlns="${google}/"><loc>http://b/1.png</loc></image>`,
+  ])
+    assert.deepEqual(
+      parse(
+        `<urlset><url>${image}<loc>http://a/</loc></url><url><loc>http://a/2</loc></url></urlset>`,
+      ).entries,
+      [{ url: 'http://a/', images: ['http://b/1.png'] }, { url: 'http://a/2' }],
+    );
 });
 
 test('sitemap: the address of an entry is not that of something in it', () => {
@@ -199,14 +214,31 @@ test('sitemap: dates that are none are left out', () => {
   assert.equal(date('1997-07-16'), Date.UTC(1997, 6, 17) - 1);
   assert.equal(date(' 1997-07-16T19:20+01:00 '), Date.UTC(1997, 6, 16, 18, 20));
   assert.equal(date('1997-07-16T19:20:30.45Z'), Date.UTC(1997, 6, 16, 19, 20, 30, 450));
-  for (const bad of ['', 'yesterday', '16/07/1997', '1997-13-01', '1997-07-16T19:20', '1e9'])
+  assert.equal(date('1997-07-16T19:20:30+0100'), Date.UTC(1997, 6, 16, 18, 20, 30));
+  // Without a zone, the latest moment that it can be.
+  const latest = Date.UTC(1997, 6, 17, 7, 20);
+  for (const text of ['1997-07-16T19:20', '1997-07-16 19:20:00']) assert.equal(date(text), latest);
+  for (const bad of ['', 'yesterday', '16/07/1997', '1997-13-01', '1997-07-16T29:20', '1e9'])
     assert.equal(date(bad), undefined, bad);
 });
 
 test('sitemap: what a page left open is still read', () => {
   const open =
     '<urlset><url><loc>http://a/1</loc><url><loc>http://a/2</loc></url><url><loc>http://a/3';
-  assert.deepEqual(urls(parse(open)), ['http://a/1', 'http://a/2', 'http://a/3']);
+  // The last one may be the beginning of a longer address.
+  assert.deepEqual(urls(parse(open)), ['http://a/1', 'http://a/2']);
+  assert.deepEqual(urls(parse(`${open}</loc>`)), ['http://a/1', 'http://a/2', 'http://a/3']);
+});
+
+test('sitemap: of a broken file the last line is no address', () => {
+  for (const [isBroken, expected] of [
+    [false, ['http://a/1', 'http://a/2']],
+    [true, ['http://a/1']],
+  ] as const) {
+    const reader = new SitemapReader();
+    reader.write(Buffer.from('http://a/1\nhttp://a/2'));
+    assert.deepEqual(urls(reader.end(isBroken)), expected);
+  }
 });
 
 test('sitemap: it ends at 200,000 entries, at the byte limit and below the depth limit', () => {
