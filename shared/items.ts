@@ -274,30 +274,54 @@ export function placeOf(rule: Place): Selector | undefined {
 /** What is likely wrong with rules that are valid, with the path of each. */
 export function oddities(items: ItemRules): { path: string[]; message: string }[] {
   const found: { path: string[]; message: string }[] = [];
-  const look = (rule: RowsRule | FieldRule | undefined, path: string[], isInRow: boolean) => {
+  const look = (rule: RowsRule | FieldRule | undefined, path: string[], row: RowKind) => {
     if (rule === undefined) return;
     const selector = typeof rule === 'string' ? selectorOf(rule) : placeOf(rule);
     if (selector === undefined) return;
-    for (const message of odditiesOf(selector, isInRow)) found.push({ path, message });
+    for (const message of odditiesOf(selector, row)) found.push({ path, message });
   };
-  const walk = (fields: Fields | undefined, path: string[], isInRow: boolean) => {
+  const walk = (fields: Fields | undefined, path: string[], row: RowKind) => {
     for (const [name, field] of Object.entries(fields ?? {})) {
-      look(field, [...path, name], isInRow);
+      look(field, [...path, name], row);
       if (typeof field === 'string' || field.each === undefined) continue;
-      look(field.each, [...path, name, 'each'], isInRow);
-      walk(field.fields, [...path, name, 'fields'], true);
+      look(field.each, [...path, name, 'each'], row);
+      walk(field.fields, [...path, name, 'fields'], rowKindOf(field.each));
     }
   };
   for (const [name, item] of Object.entries(items)) {
-    look(item.each, [name, 'each'], false);
-    walk(item.fields, [name, 'fields'], item.each !== undefined);
-    walk(item.zip, [name, 'zip'], false);
+    look(item.each, [name, 'each'], 'page');
+    walk(item.fields, [name, 'fields'], item.each === undefined ? 'page' : rowKindOf(item.each));
+    walk(item.zip, [name, 'zip'], 'page');
   }
   return found;
 }
 
-function odditiesOf({ kind, text }: Selector, isInRow: boolean): string[] {
+/** Where a field is searched; `part`: an element, or what only a page shows. */
+type RowKind = 'page' | 'part' | 'json' | 'text';
+
+const partOfElement = {
+  css: /::\s*[a-z-]+\s*(?:\([^)]*\)\s*)?$/,
+  xpath: /(?:@[\w:.-]+|text\(\s*\))$/,
+} as const;
+
+function rowKindOf(each: RowsRule): RowKind {
+  const selector = typeof each === 'string' ? selectorOf(each) : placeOf(each);
+  if (selector === undefined || (typeof each === 'object' && each.regex !== undefined))
+    return 'text';
+  const { kind, text } = selector;
+  if (kind === 'json') return 'json';
+  return (kind === 'css' || kind === 'xpath') && partOfElement[kind].test(text) ? 'text' : 'part';
+}
+
+function odditiesOf({ kind, text }: Selector, row: RowKind): string[] {
   const found: string[] = [];
+  const isInRow = row !== 'page';
+  if (kind === 'css' || kind === 'xpath') {
+    const name = kind === 'css' ? 'CSS' : 'XPath';
+    if (row === 'json') found.push(`is ${name}, but the rows are JSON: write JSONPath ($…)`);
+    if (row === 'text')
+      found.push(`is ${name}, but the rows are texts: let each find elements, or use regex`);
+  }
   if ((kind === 'xpath' || kind === 'css') && /(?:^|[/>\s])tbody\b/.test(text)) {
     found.push(
       'has tbody: browsers add it to each table, pages often have none; leave it out, as in //table//tr',

@@ -33,12 +33,18 @@ export class Css {
     this.#ending = ending;
     // Of the row itself: `::attr(href)`, `:scope`.
     if (selector === '' || selector === ':scope') return;
+    if (/::(?![^[]*\])/.test(selector)) {
+      throw new RuleFault(
+        'has :: before its end: one ::text or ::attr(name) counts for all of a list',
+      );
+    }
     try {
       this.#search = new Search(selector, false);
       this.#xmlSearch = new Search(selector, true);
     } catch (error) {
       const [line = ''] = messageOf(error).split('\n');
-      throw new RuleFault(`is not a CSS selector: ${line.slice(0, 200)}`);
+      const reason = line.replace(/found\s*$/, 'found the end');
+      throw new RuleFault(`is not a CSS selector: ${reason.slice(0, 200)}`);
     }
   }
 
@@ -261,6 +267,7 @@ function readText(tree: PageTree, from: number): string {
 }
 
 function endingOf(text: string): { selector: string; ending: Ending } {
+  if (text.trim() === '') throw new RuleFault('must not be empty');
   const [, selector = text, name, argument] =
     /^([\s\S]*?)::\s*([a-z-]+)\s*(?:\(\s*([^)]*?)\s*\))?\s*$/.exec(text) ?? [];
   if (name === undefined) return { selector: text.trim(), ending: { kind: 'element' } };

@@ -14,7 +14,10 @@ export class Pattern {
     try {
       this.#pattern = RE2JS.compile(text);
     } catch (error) {
-      const reason = messageOf(error).replace(/^.*?regexp: /, '');
+      const hasLookaround = /\(\?<?[=!]/.test(text);
+      const reason = hasLookaround
+        ? 'it has no lookaround such as (?=a); put what is wanted into a group: x(a)'
+        : messageOf(error).replace(/^.*?regexp: /, '');
       throw new RuleFault(`is not a pattern of RE2: ${reason.slice(0, 200)}`);
     }
   }

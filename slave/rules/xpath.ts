@@ -39,6 +39,16 @@ export class XPath {
     } catch {
       throw new RuleFault('is not valid XPath 1.0');
     }
+    // libxml2 looks at the arguments of functions only when it evaluates them.
+    const trial = XmlDocument.fromString('<html/>');
+    try {
+      trial.root.eval(this.#compiled);
+    } catch (error) {
+      this.#compiled.dispose();
+      throw new RuleFault(`is not valid XPath 1.0: ${reasonOf(error)}`);
+    } finally {
+      trial.dispose();
+    }
   }
 
   /** What it finds from `from` on. The nodes of the document as such are left out, as lxml does.

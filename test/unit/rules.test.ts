@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type ItemRules, itemsSchema, oddities } from '../../shared/items.ts';
 import type { PageInput, RuleResult } from '../../shared/rule-results.ts';
+import { Css } from '../../slave/rules/css.ts';
 import { treeOf } from '../../slave/rules/html-tree.ts';
 import { RuleSet } from '../../slave/rules/rule-set.ts';
 import { strictXml, xmlName } from '../../slave/rules/strict-xml.ts';
@@ -215,6 +216,10 @@ test('rules: all that is wrong with expressions is found at once', () => {
     h: '//svg:a/x:b',
     i: '//a/namespace::*',
     j: '//a[$x]',
+    k: 'count()',
+    l: 'concat(//a)',
+    m: 'a::text, b::text',
+    n: '  ',
   };
   const problems = RuleSet.compile(itemsSchema.parse({ p: { fields } }));
   assert.ok(!(problems instanceof RuleSet));
@@ -224,6 +229,12 @@ test('rules: all that is wrong with expressions is found at once', () => {
   assert.match(said['f'] ?? '', /calls matches\(\), which XPath 1\.0 does not have/);
   assert.match(said['g'] ?? '', /write ::text, ::attr\(name\) or ::html/);
   assert.match(said['h'] ?? '', /prefix x:/);
+  assert.match(said['a'] ?? '', /found the end$/);
+  assert.match(said['e'] ?? '', /it has no lookaround/);
+  assert.match(said['l'] ?? '', /Invalid number of arguments/);
+  assert.match(said['m'] ?? '', /one ::text or ::attr\(name\) counts for all of a list/);
+  assert.equal(said['n'], 'must not be empty');
+  assert.ok(new Css('a[title="x::y"]::text'));
 });
 
 test('rules: paths that a browser made, and paths that leave the row, are told', () => {
@@ -236,6 +247,32 @@ test('rules: paths that a browser made, and paths that leave the row, are told',
     told.map(([name]) => name),
     ['each', 'each', 'a', 'c'],
   );
+});
+
+test('rules: elements are not found in rows of JSON and of texts', () => {
+  const inner = { each: 'li', fields: { e: './/a', f: '::text' } };
+  for (const [each, expected] of [
+    ['$.a', ['a', 'b', 'each']],
+    ['a::text', ['a', 'b', 'each']],
+    ['.//a/@href', ['a', 'b', 'each']],
+    [{ css: 'a', regex: 'b' }, ['a', 'b', 'each']],
+    ['a', []],
+  ] as const) {
+    const fields = {
+      a: 'b',
+      b: './/c',
+      c: '$.d',
+      d: { regex: 'e' },
+      g: { value: 'url' },
+      h: inner,
+    };
+    const told = oddities(itemsSchema.parse({ p: { each, fields } }));
+    const rows = told.filter(({ message }) => / but the rows are /.test(message));
+    assert.deepEqual(
+      rows.map(({ path }) => path.at(-1)),
+      expected,
+    );
+  }
 });
 
 test('rules: types', () => {
