@@ -4,6 +4,7 @@
  * Source: CommonMark 0.31.2; GFM 0.29.
  */
 import { textOf } from './css.ts';
+import { seamed } from './markdown-seam.ts';
 import { type AnyNode, Element, type ParentNode, Text } from './tree-nodes.ts';
 import { trimmed } from './value.ts';
 
@@ -27,12 +28,22 @@ const blocks = new Set(
 const unread = new Set(
   'script style template noscript svg iframe object button select textarea'.split(' '),
 );
+const marks: ReadonlyMap<string, string> = new Map([
+  ['strong', '**'],
+  ['b', '**'],
+  ['em', '*'],
+  ['i', '*'],
+  ['del', '~~'],
+  ['s', '~~'],
+]);
 const columnsMax = 64;
 
 class Writer {
   /** Of addresses; undefined: plain text is written. */
   readonly #base: string | undefined;
   readonly #hasBlock = new Map<Element, boolean>();
+  /** Marks that are open: a mark within itself would end it. */
+  readonly #marks = new Set<string>();
 
   constructor(base: string | undefined) {
     this.#base = base;
@@ -135,7 +146,9 @@ class Writer {
       items.push(this.#isPlain ? text : mark + text.replace(/\n(?=[^\n])/g, `\n${indent}`));
     }
     if (items.length === 0) return [];
-    return [{ text: items.join(isTight ? '\n' : '\n\n'), isList: true }];
+    // Right below a text only a list that begins with 1 is one.
+    const isList = name !== 'ol' || first === 1;
+    return [{ text: items.join(isTight ? '\n' : '\n\n'), isList }];
   }
 
   /** One of a single column, or with tables in it, is for the layout alone. */
@@ -181,10 +194,22 @@ class Writer {
     for (const node of nodes) {
       if (node instanceof Text) {
         const line = node.data.replace(/[\s\u200b\ufeff]+/g, ' ');
-        text += this.#isPlain ? line : escaped(line);
-      } else if (node instanceof Element && !unread.has(node.name)) text += this.#element(node);
+        text = this.#isPlain ? text + line : seamed(text, escaped(line));
+      } else if (node instanceof Element && !unread.has(node.name)) {
+        const piece = this.#element(node);
+        text = this.#isPlain ? text + piece : seamed(text, piece);
+      }
     }
     return text;
+  }
+
+  /** `to`: of a link. */
+  #marked(children: readonly AnyNode[], mark: string, to?: string): string {
+    if (this.#marks.has(mark)) return this.#inline(children);
+    this.#marks.add(mark);
+    const inner = this.#inline(children);
+    this.#marks.delete(mark);
+    return marked(inner, mark, to === undefined ? mark : `](${to})`);
   }
 
   #element(element: Element): string {
@@ -194,26 +219,12 @@ class Writer {
     if ((name === 'code' || name === 'kbd' || name === 'samp') && !this.#isPlain) {
       return inlineCode(textOf(element));
     }
+    const to = name === 'a' && !this.#isPlain ? this.#address(attribs['href']) : undefined;
+    if (to !== undefined && !to.startsWith('#')) return this.#marked(children, '[', to);
+    const mark = this.#isPlain ? undefined : marks.get(name);
+    if (mark !== undefined) return this.#marked(children, mark);
     const inner = this.#inline(children);
-    if (blocks.has(name)) return ` ${inner} `;
-    if (this.#isPlain) return inner;
-    switch (name) {
-      case 'strong':
-      case 'b':
-        return marked(inner, '**');
-      case 'em':
-      case 'i':
-        return marked(inner, '*');
-      case 'del':
-      case 's':
-        return marked(inner, '~~');
-      case 'a': {
-        const to = this.#address(attribs['href']);
-        return to === undefined || to.startsWith('#') ? inner : marked(inner, '[', `](${to})`);
-      }
-      default:
-        return inner;
-    }
+    return blocks.has(name) ? ` ${inner} ` : inner;
   }
 
   #image({ src, alt = '' }: Readonly<Record<string, string>>): string {

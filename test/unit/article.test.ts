@@ -190,6 +190,26 @@ test('markdown: marks, links and images', () => {
   assert.equal(plain('<p>a <a href=/x>l</a> <img alt=i src=i.png><br><code>c</code>'), 'a l\nc');
 });
 
+test('markdown: pieces that meet are read as they were meant', () => {
+  const cases = [
+    ['<kbd>Ctrl</kbd><kbd>C</kbd>', '`Ctrl`<!-- -->`C`'],
+    ['<b>a</b><b>b</b> <i>c</i><i>d</i>', '**a**<!-- -->**b** *c*<!-- -->*d*'],
+    ['<b>「重要」</b>です', '**「重要」**<!-- -->です'],
+    ['これは<b>「重要」</b>', 'これは<!-- -->**「重要」**'],
+    ['a<i>(b)</i>, <i>(c)</i> d', 'a<!-- -->*(b)*, *(c)* d'],
+    ['\u{20bb7}<b>\u{1f600}</b>\u{20bb7}', '\u{20bb7}<!-- -->**\u{1f600}**<!-- -->\u{20bb7}'],
+    ['<b>a</b>b, c<b>d</b>', '**a**b, c**d**'],
+    ['Look!<a href=x>here</a>', 'Look\\![here](https://site.example/news/x)'],
+    ['a\\*<b>b</b>', 'a\\\\\\***b**'],
+    ['<b>a <strong>b</strong></b> <i><em>c</em></i>', '**a b** *c*'],
+    ['<a href=x>a <span><a href=y>b</a></span></a>', '[a b](https://site.example/news/x)'],
+  ] as const;
+  for (const [html, expected] of cases) assert.equal(markdown(html), expected);
+  assert.equal(markdown('<ul><li>a<ol><li>b</ol></ul>'), '- a\n  1. b');
+  assert.equal(markdown('<ul><li>a<ol start=3><li>b</ol></ul>'), '- a\n\n  3. b');
+  assert.equal(plain('<b>a</b><b>b</b>!<a href=x>c</a>'), 'ab!c');
+});
+
 test('markdown: blocks', () => {
   const lists = '<ul><li>a<ul><li>b</ul><li><p>c<p>d</ul><ol start=9><li>e<li>f<ol><li>g</ol></ol>';
   assert.equal(markdown(lists), '- a\n  - b\n\n- c\n\n  d\n\n9. e\n10. f\n    1. g');
