@@ -98,8 +98,10 @@ function dateOf(text: string): string | undefined {
   const [, d1, m1, y1] = /^(\d{1,2})\.? ([A-Za-z]{3,9})\.?,? (\d{4})$/.exec(text) ?? [];
   const [, m2, d2, y2] =
     /^([A-Za-z]{3,9})\.? (\d{1,2})(?:st|nd|rd|th)?,? (\d{4})$/.exec(text) ?? [];
-  const month = months.indexOf((m1 ?? m2 ?? '').slice(0, 3).toLowerCase()) + 1;
-  if (month === 0) return undefined;
+  const word = (m1 ?? m2 ?? '').toLowerCase();
+  const month = months.indexOf(word.slice(0, 3)) + 1;
+  // November in Finnish begins as March does in English.
+  if (month === 0 || word.startsWith('marras')) return undefined;
   const pad = (part: number | string, width: number) => String(part).padStart(width, '0');
   const iso = `${pad(y1 ?? y2 ?? '', 4)}-${pad(month, 2)}-${pad(d1 ?? d2 ?? '', 2)}`;
   return isDay(iso) ? iso : undefined;

@@ -284,6 +284,7 @@ test('rules: types', () => {
     ['0x10', 'number', undefined],
     ['', 'number', undefined],
     ['Yes', 'boolean', true],
+    ['14 marraskuu 2020', 'date', undefined],
     ['maybe', 'boolean', undefined],
     ['2026-11-22', 'date', '2026-11-22'],
     ['2026-02-30', 'date', undefined],
