@@ -32,7 +32,11 @@ const mailDate =
   /^(?:[A-Z][a-z]{2}, )?\d\d? [A-Z][a-z]{2} \d{4} \d\d:\d\d(?::\d\d)? (?:GMT|UTC|[+-]\d{4})$/;
 const yes = new Set(['true', 'yes', '1', 'on']);
 const no = new Set(['false', 'no', '0', 'off']);
-const months = 'jan feb mar apr may jun jul aug sep oct nov dec'.split(' ');
+const monthNames =
+  'january february march april may june july august september october november december'.split(
+    ' ',
+  );
+const months = monthNames.map((name) => name.slice(0, 3));
 
 /** The value as `type` has it. `base`: of relative URLs. */
 export function typed(value: Json, type: FieldType | undefined, base: string): Json | Wrong {
@@ -98,10 +102,10 @@ function dateOf(text: string): string | undefined {
   const [, d1, m1, y1] = /^(\d{1,2})\.? ([A-Za-z]{3,9})\.?,? (\d{4})$/.exec(text) ?? [];
   const [, m2, d2, y2] =
     /^([A-Za-z]{3,9})\.? (\d{1,2})(?:st|nd|rd|th)?,? (\d{4})$/.exec(text) ?? [];
-  const word = (m1 ?? m2 ?? '').toLowerCase();
-  const month = months.indexOf(word.slice(0, 3)) + 1;
-  // November in Finnish begins as March does in English.
-  if (month === 0 || word.startsWith('marras')) return undefined;
+  // Other languages have months that begin alike: November in Finnish is "marraskuu".
+  const word = (m1 ?? m2)?.toLowerCase();
+  const month = word === undefined ? 0 : monthNames.findIndex((name) => name.startsWith(word)) + 1;
+  if (month === 0) return undefined;
   const pad = (part: number | string, width: number) => String(part).padStart(width, '0');
   const iso = `${pad(y1 ?? y2 ?? '', 4)}-${pad(month, 2)}-${pad(d1 ?? d2 ?? '', 2)}`;
   return isDay(iso) ? iso : undefined;

@@ -285,6 +285,8 @@ test('rules: types', () => {
     ['', 'number', undefined],
     ['Yes', 'boolean', true],
     ['14 marraskuu 2020', 'date', undefined],
+    ['Marketing 5, 2020', 'date', undefined],
+    ['Sept. 5, 2020', 'date', '2020-09-05'],
     ['maybe', 'boolean', undefined],
     ['2026-11-22', 'date', '2026-11-22'],
     ['2026-02-30', 'date', undefined],
