@@ -18,9 +18,11 @@ export async function sinks(
   return {
     sinks: states.map(({ isOutput, reason, ...state }) => {
       const output = outputs.find((one) => one.name === state.name);
+      // One that the crawl has no more gets what waits for it.
+      const other = isOutput ? 'it leaves the crawl' : 'the result files';
       return {
         ...state,
-        target: output === undefined ? 'the result files' : outputText(output),
+        target: output === undefined ? other : outputText(output),
         output: isOutput,
         ...(reason !== undefined && { reason: reason.slice(0, reasonCharsMax) }),
       };
