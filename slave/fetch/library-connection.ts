@@ -1,7 +1,8 @@
 /**
  * A connection whose answers undici reads. Origin connections and the plain connection make it.
- * Undici bounds the heads and the trailers of an answer, and not the framing of its chunks, whose
- * extensions may have any length; here that is bounded, in proportion to the body.
+ * Undici bounds the heads and the trailers of an answer, and neither the framing of its chunks,
+ * whose extensions may have any length, nor the frames of HTTP/2 that hold nothing of it; here
+ * these are bounded, in proportion to the body.
  */
 import type { Socket } from 'node:net';
 import Client from 'undici/lib/dispatcher/client.js';
@@ -15,8 +16,11 @@ import type {
   Handler,
 } from './connection.ts';
 import { isCutOff, StaleError } from './outcome.ts';
+import { StreamWatch } from './taken-back.ts';
 
 export type LibraryOptions = Client.Options;
+
+const lookMs = 250;
 
 /** An open socket whose request has been sent, and the bytes of the answer that were read. */
 export type Started = {
@@ -31,6 +35,10 @@ export class LibraryConnection implements Connection {
   /** Its socket has carried an answer. */
   #isUsed = false;
   #socket: Socket | undefined;
+  #isH2 = false;
+  readonly #streams = new StreamWatch();
+  /** At the framing of HTTP/2, while an answer is read. */
+  #looks: NodeJS.Timeout | undefined;
   /** Of the answer that is read: what had been read before it, and the bytes of its body. */
   #readBefore = 0;
   #bodyBytes = 0;
@@ -62,6 +70,7 @@ export class LibraryConnection implements Connection {
     this.#client = new Client(origin, bounded);
     this.#client.on('connect', () => {
       this.#isUsed = false;
+      if (this.#socket !== undefined) this.#streams.watch(this.#socket);
       if (state !== 'given') events.onOpen();
       state = 'open';
     });
@@ -83,14 +92,19 @@ export class LibraryConnection implements Connection {
       onStart: () => {
         this.#readBefore = this.#socket?.bytesRead ?? 0;
         this.#bodyBytes = 0;
+        clearInterval(this.#looks);
+        if (this.#isH2) this.#looks = setInterval(() => this.#checkFraming(), lookMs).unref();
         return this.#isUsed;
       },
       onData: (bytes) => {
         this.#bodyBytes += bytes;
       },
       onEnd: () => {
+        clearInterval(this.#looks);
         this.#isUsed = true;
+        return this.#streams.isTakenBack;
       },
+      onError: () => clearInterval(this.#looks),
     });
     return this.#client.dispatch(asked, watched);
   }
@@ -102,19 +116,20 @@ export class LibraryConnection implements Connection {
           callback(error, null);
           return;
         }
-        // Those of HTTP/2 are read by its session, and their frames have no extensions. A normal
-        // socket, which bounds the framing itself, does not count what it has read.
-        const isH2 = 'alpnProtocol' in socket && socket.alpnProtocol === 'h2';
-        if (!isH2 && socket.bytesRead !== undefined) {
-          this.#socket = socket;
-          // Before undici reads it.
-          socket.on('readable', () => {
-            const framing = socket.bytesRead - this.#readBefore - this.#bodyBytes;
-            if (framing > framingBytesMax(this.#bodyBytes)) socket.destroy(endlessFraming());
-          });
-        }
+        // A normal socket, which bounds the framing itself, does not count what it has read.
+        this.#socket = socket.bytesRead === undefined ? undefined : socket;
+        this.#isH2 = 'alpnProtocol' in socket && socket.alpnProtocol === 'h2';
+        // Before undici reads it. The session of HTTP/2 reads without a word.
+        if (this.#socket && !this.#isH2) socket.on('readable', () => this.#checkFraming());
         callback(null, socket);
       });
+  }
+
+  #checkFraming(): void {
+    const socket = this.#socket;
+    if (socket === undefined) return;
+    const framing = socket.bytesRead - this.#readBefore - this.#bodyBytes;
+    if (framing > framingBytesMax(this.#bodyBytes)) socket.destroy(endlessFraming());
   }
 
   close(): Promise<void> {
@@ -130,7 +145,9 @@ type WatchedEvents = {
   /** Returns whether its connection has carried an answer. */
   readonly onStart: () => boolean;
   readonly onData: (bytes: number) => void;
-  readonly onEnd: () => void;
+  /** Returns whether the host took the stream of the answer back. */
+  readonly onEnd: () => boolean;
+  readonly onError: () => void;
 };
 
 /** Undici has no codes for them: the host has not taken the request, and the host ends its session
@@ -168,15 +185,22 @@ class Watched implements Handler {
   }
 
   onResponseEnd(...end: Parameters<NonNullable<Handler['onResponseEnd']>>): void {
-    this.#events.onEnd();
-    this.#handler.onResponseEnd?.(...end);
+    if (this.#events.onEnd()) this.#handler.onResponseError?.(end[0], takenBack());
+    else this.#handler.onResponseEnd?.(...end);
   }
 
   onResponseError(controller: Controller, error: Error): void {
+    this.#events.onError();
     const wasKept = this.#isReused && !this.#hasHead && isCutOff(error);
     const isStale = this.#isGet && (wasKept || endsInOrder.test(error.message));
     this.#handler.onResponseError?.(controller, isStale ? new StaleError(error) : error);
   }
+}
+
+/** The code is Node's, for a stream that ends by any other code. */
+function takenBack(): Error {
+  const error = new Error('the host took the stream back');
+  return Object.assign(error, { code: 'ERR_HTTP2_STREAM_ERROR' });
 }
 
 /** Returns a connector that gives the open socket first. `then`: it was given. */
