@@ -233,7 +233,7 @@ export class Fetcher {
       const own = request?.headers;
       return requestHeaders(target, { spec, open, userAgent, accept, cookie, validators, own });
     };
-    const ask = ({ isLenient, isApart, cookie }: Way): Promise<Hop<Body>> => {
+    const ask = ({ isLenient, isApart, isHttp2Only, cookie }: Way): Promise<Hop<Body>> => {
       const hop = {
         plan,
         spec,
@@ -252,7 +252,8 @@ export class Fetcher {
       };
       answerMs = Number.POSITIVE_INFINITY;
       // undici drops an answer whose host ends the HTTP/2 session gracefully after it.
-      const kind = { allow, blocks, proxy, http2: http2 && !isApart, connectMs, isLenient };
+      const byHttp2 = http2 && (!isApart || isHttp2Only === true);
+      const kind = { allow, blocks, proxy, http2: byHttp2, connectMs, isLenient };
       if (isApart) return this.#clients.apart(kind, (client) => hopTo(client, target, hop));
       return hopTo(this.#clients.of(kind), target, hop);
     };

@@ -87,6 +87,8 @@ const causes = new Map<string, readonly [FetchErrorKind, string]>([
 ]);
 const tlsCode =
   /^(?:ERR_TLS|ERR_SSL|CERT_|UNABLE_TO_|SELF_SIGNED|DEPTH_ZERO|HOSTNAME_MISMATCH|INVALID_CA|EPROTO)/;
+/** Source: RFC 7301, 3.2. */
+const otherProtocol = 'ERR_SSL_TLSV1_ALERT_NO_APPLICATION_PROTOCOL';
 const inflateCode = /^(?:Z_|ERR_BROTLI|ERR__ERROR|ZSTD_)/;
 const endedCodes =
   /^(?:UND_ERR_SOCKET|UND_ERR_RES_CONTENT_LENGTH_MISMATCH|ECONNRESET|EPIPE|ERR_HTTP2_.*)$/;
@@ -144,12 +146,14 @@ export class StaleError extends Error {
 }
 
 /** A request without an answer. `isUnreadable`: undici refused it, a lenient client may not.
- *  `isStale`: a new connection may have it. `isFinal`: the next attempt will fail the same way.
+ *  `isStale`: a new connection may have it. `isOtherProtocol`: the host speaks none of the versions
+ *  of HTTP that were offered. `isFinal`: the next attempt will fail the same way.
  *  `isLack`: it says what this machine lacks for it, by no fault of the host. */
 export type Failure = {
   readonly error: FetchErrorBody;
   readonly isUnreadable?: true;
   readonly isStale?: true;
+  readonly isOtherProtocol?: true;
   readonly isFinal?: true;
   readonly isLack?: true;
 };
@@ -167,6 +171,7 @@ export function failureOf(error: unknown, hasHead: boolean): Failure {
     return { error: { kind: 'protocol', message: 'malformed answer' }, isUnreadable: true };
   const failure = { error: fetchError(error) };
   if (error instanceof StaleError) return { ...failure, isStale: true };
+  if (innerCodeOf(error) === otherProtocol) return { ...failure, isOtherProtocol: true };
   return isUnreadable(error) ? { ...failure, isUnreadable: true } : failure;
 }
 

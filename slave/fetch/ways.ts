@@ -1,8 +1,9 @@
 /**
  * The ways to ask for one URL: as ever; by a client that puts the head of the answer right, where
  * undici refused it; without cookies, where the host may have refused these; on a connection of
- * its own, where HTTP/2 took one that leads to another host. Each further request waits for its
- * turn, as a redirect does. The fetcher calls it.
+ * its own, where HTTP/2 took one that leads to another host; by HTTP/2 there, too, where the host
+ * speaks nothing else. Each further request waits for its turn, as a redirect does. The fetcher
+ * calls it.
  */
 import type { Hop } from './exchange.ts';
 import type { Turn } from './outcome.ts';
@@ -10,7 +11,10 @@ import type { Turn } from './outcome.ts';
 /** `cookie`: value of the Cookie header. */
 export type Way = {
   readonly isLenient: boolean;
+  /** By HTTP/1.1, which has no sessions that end. */
   readonly isApart: boolean;
+  /** Apart, and yet by HTTP/2. */
+  readonly isHttp2Only?: true;
   readonly cookie: string;
 };
 
@@ -18,7 +22,7 @@ type WayEvents<Body> = {
   ask(way: Way): Promise<Hop<Body>>;
   /** When the host may be asked once more. */
   turn(): Promise<Turn>;
-  /** One connection may be used for several hosts. */
+  /** HTTP/2 may be used: one connection for several hosts. */
   readonly sharesConnections: boolean;
   /** The answer was refused by undici. */
   onUnreadable(): void;
@@ -69,6 +73,8 @@ function betterWay<Body>(
   if (hop.kind === 'failed') {
     // As clients have to expect of kept connections. Source: RFC 9112, 9.3.1.
     if (hop.isStale && !way.isApart) return { ...way, isApart: true };
+    const mayBeHttp2 = sharesConnections && way.isApart && !way.isLenient && !way.isHttp2Only;
+    if (hop.isOtherProtocol && mayBeHttp2) return { ...way, isHttp2Only: true };
     return hop.isUnreadable && !way.isLenient ? { ...way, isLenient: true } : undefined;
   }
   if (hop.kind === 'answer' && hop.status === misdirected) {

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
-import { createSecureServer } from 'node:http2';
+import { constants, createSecureServer } from 'node:http2';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
@@ -108,4 +108,39 @@ test('https: a 421 over HTTP/2 is asked again by itself, once', { timeout }, asy
   const [first, second, ...more] = asked.filter((line) => line.startsWith('/never'));
   assert.notEqual(first, second);
   assert.deepEqual(more, []);
+});
+
+test('https: a host with HTTP/2 alone keeps its page when it ends a session', {
+  timeout,
+}, async (t) => {
+  const authority = new Authority();
+  const asked: string[] = [];
+  const server = createSecureServer(authority.issue());
+  server.on('stream', (stream, headers) => {
+    const path = headers[':path'] ?? '';
+    stream.on('error', () => {});
+    const isFirst = !asked.includes(path);
+    asked.push(path);
+    if (path === '/ended' && isFirst) stream.session?.goaway(0, stream.id);
+    else if (path === '/late' && isFirst) stream.close(constants.NGHTTP2_INTERNAL_ERROR);
+    else {
+      stream.respond({
+        ':status': path === '/robots.txt' ? 404 : 200,
+        'content-type': 'text/html',
+      });
+      stream.end('<a href=/ended>e</a><a href=/late>l</a>');
+    }
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.after(() => server.close());
+  const { port } = server.address() as AddressInfo;
+  const origin = `https://127.0.0.1:${port}`;
+  // The last attempt is on a connection of its own.
+  const flags = ['--http2', '--attempts', '2'];
+  const cluster = await crawl(t, authority, [`${origin}/`, ...flags]);
+  assert.deepEqual(cluster.pages().sort(), [`${origin}/`, `${origin}/ended`, `${origin}/late`]);
+  for (const path of ['/ended', '/late']) {
+    assert.equal(asked.filter((one) => one === path).length, 2, path);
+  }
 });
