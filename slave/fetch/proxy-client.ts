@@ -43,8 +43,8 @@ export class ProxyClient {
   readonly #options: ProxyClientOptions;
   readonly #tunnels: Origins;
   /** For plain requests to the proxy. Undefined for a SOCKS proxy. */
-  readonly #http: Pool | undefined;
-  /** For tunnels. The same pool if connections are not wrapped. */
+  readonly #http: Origins | undefined;
+  /** For tunnels. */
   readonly #connects: Pool | undefined;
   /** The probe of the proxy that is under way. */
   #asked: Promise<boolean> | undefined;
@@ -64,11 +64,8 @@ export class ProxyClient {
     this.#tunnels = new Origins({ ...pool, connect: wrap(connect) }, sockets);
     if (proxy.url.protocol === 'socks5:') return;
     const own: buildConnector.connector = (target, callback) => this.#connect(target, callback);
-    const wrapped = wrap(own);
-    this.#http = new Pool(proxy.url.origin, { ...pool, connect: wrapped });
-    const isSame = wrapped === own;
-    const plain = { ...pool, pipelining: 1, connect: own };
-    this.#connects = isSame ? this.#http : new Pool(proxy.url.origin, plain);
+    this.#http = new Origins({ ...pool, connect: wrap(own) }, sockets);
+    this.#connects = new Pool(proxy.url.origin, { ...pool, pipelining: 1, connect: own });
   }
 
   /** `leftMs`: time until the request is given up. */

@@ -11,6 +11,7 @@ import { fetchSpecSchema } from '../../shared/crawl.ts';
 import { encodeValue } from '../../shared/frame.ts';
 import { limits } from '../../shared/protocol.ts';
 import { type Extract, PageExtractor } from '../../slave/extract/extract.ts';
+import { ProxyServer } from '../../slave/fetch/proxies.ts';
 import { PageFetcher } from '../support/page-fetcher.ts';
 import { seedHere } from '../support/seed-here.ts';
 
@@ -235,10 +236,18 @@ test('endless: framing that holds nothing ends soon, chunks of single bytes do n
       socket.write(first);
       pour(socket, more);
     });
-    const outcome = await fetcher.fetch(url, spec, never, seedHere);
-    assert.ok(!outcome.ok);
-    assert.match(outcome.error.message, /framing that holds nothing/);
-    assert.equal(outcome.isFinal, true);
+    // As itself, and as what a proxy forwards.
+    const proxy = new ProxyServer(url, { onAside: () => {} });
+    const asked = [
+      [url, seedHere],
+      ['http://site.example/', { proxy }],
+    ] as const;
+    for (const [from, context] of asked) {
+      const outcome = await fetcher.fetch(from, spec, never, context);
+      assert.ok(!outcome.ok);
+      assert.match(outcome.error.message, /framing that holds nothing/);
+      assert.equal(outcome.isFinal, true);
+    }
   }
   // What is read on one connection in a row does not add up.
   const chunks = (end: string) => `\r\n${`1${end}\r\nx\r\n`.repeat(200_000)}0\r\n\r\n`;
