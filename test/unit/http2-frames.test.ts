@@ -152,9 +152,9 @@ test('HTTP/2 frames: those that hold nothing end soon', { timeout: 60_000 }, asy
       pour();
     });
     const { error } = await ask();
-    // Newer versions of Node refuse the first two themselves.
-    const isOurs = /framing that holds nothing/.test(String(error));
-    assert.ok(isOurs || (error !== undefined && name !== 'padding'), `${name}: ${error}`);
+    assert.ok(error, name);
+    // Newer versions of Node refuse some of them themselves.
+    const isOurs = error.message.includes('framing that holds nothing');
     if (isOurs) assert.equal(failureOf(error, false).isFinal, true, name);
   }
 });
