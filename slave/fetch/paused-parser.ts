@@ -4,6 +4,7 @@
  * lib/dispatcher/client-h1.js, `finish`. The connectors use it for each socket.
  */
 import type { Duplex } from 'node:stream';
+import { undiciOwn } from './undici-own.ts';
 
 type Parser = {
   paused: boolean;
@@ -31,16 +32,10 @@ export function endsPaused<Of extends Duplex>(socket: Of): Of {
   return socket;
 }
 
-/** Undefined: undici does not have this socket, or speaks HTTP/2. */
 function parserOf(socket: object): Parser | undefined {
-  for (const symbol of Object.getOwnPropertySymbols(socket)) {
-    if (symbol.description !== 'parser') continue;
-    const parser: unknown = Reflect.get(socket, symbol);
-    if (isParser(parser)) return parser;
-  }
-  return undefined;
+  return undiciOwn(socket, 'parser', isParser);
 }
 
-function isParser(value: unknown): value is Parser {
-  return typeof value === 'object' && value !== null && 'paused' in value && 'llhttp' in value;
+function isParser(value: object): value is Parser {
+  return 'paused' in value && 'llhttp' in value;
 }

@@ -6,6 +6,7 @@
  * `onStreamClose`; undici 7.30, lib/dispatcher/client-h2.js.
  */
 import type { ClientHttp2Session, ClientHttp2Stream } from 'node:http2';
+import { undiciOwn } from './undici-own.ts';
 
 export class StreamWatch {
   #newest: ClientHttp2Stream | undefined;
@@ -13,15 +14,18 @@ export class StreamWatch {
 
   /** Watches the streams of the session that undici has on this socket, if it speaks HTTP/2. */
   watch(socket: object): void {
-    const session = sessionOf(socket);
+    const session = undiciOwn(socket, 'http2Session', isSession);
     if (session === undefined) return;
     const request = session.request.bind(session);
     session.request = (...asked) => {
       const stream = request(...asked);
       const push = stream.push.bind(stream);
+      let hasEnded = false;
       stream.push = (...pushed) => {
-        if (pushed[0] === null && stream.closed && !hasEnd.has(stream)) this.#takenBack = stream;
-        if (pushed[0] === null) hasEnd.add(stream);
+        if (pushed[0] === null) {
+          if (stream.closed && !hasEnded) this.#takenBack = stream;
+          hasEnded = true;
+        }
         return push(...pushed);
       };
       this.#newest = stream;
@@ -35,18 +39,6 @@ export class StreamWatch {
   }
 }
 
-/** Streams whose answer has ended. */
-const hasEnd = new WeakSet<object>();
-
-function sessionOf(socket: object): ClientHttp2Session | undefined {
-  for (const symbol of Object.getOwnPropertySymbols(socket)) {
-    if (symbol.description !== 'http2Session') continue;
-    const session: unknown = Reflect.get(socket, symbol);
-    if (isSession(session)) return session;
-  }
-  return undefined;
-}
-
-function isSession(value: unknown): value is ClientHttp2Session {
-  return typeof value === 'object' && value !== null && 'request' in value;
+function isSession(value: object): value is ClientHttp2Session {
+  return 'request' in value;
 }
