@@ -1,5 +1,17 @@
 /** The ledger of a crawl on the wire: what became of its URLs, and whether a recount agrees. */
 
+/** How the task of a URL ended, in the order of the numbers on record; `dropped`: its crawl was
+ *  cancelled or removed. */
+export const ledgerOutcomes = [
+  'pages',
+  'redirects',
+  'others',
+  'failed',
+  'excluded',
+  'buried',
+  'dropped',
+] as const;
+
 /** What became of the URLs of one kind of task: `admitted` is the sum of the others, without
  *  `replayed`. [C-50] */
 export type LedgerRow = {

@@ -3,7 +3,7 @@
  * `--verify` counts rows and lines again, and names the numbers that differ.
  */
 import { amount } from '../../../shared/amount.ts';
-import type { LedgerCheck } from '../../../shared/ledger.ts';
+import { type LedgerCheck, ledgerOutcomes } from '../../../shared/ledger.ts';
 import type { CrawlStatus } from '../../../shared/protocol.ts';
 import { visible } from '../../../shared/visible.ts';
 import { StoppedMaster } from '../../inspect/stopped-master.ts';
@@ -12,18 +12,7 @@ import type { Answer } from './asking.ts';
 import type { Folders } from './folders.ts';
 import { table } from './table.ts';
 
-const columns = [
-  'admitted',
-  'waiting',
-  'pages',
-  'redirects',
-  'others',
-  'failed',
-  'excluded',
-  'buried',
-  'dropped',
-  'replayed',
-] as const;
+const columns = ['admitted', 'waiting', ...ledgerOutcomes, 'replayed'] as const;
 
 /** For a ledger that is wrong. */
 const wrongCode = 1;

@@ -6,24 +6,14 @@
  *
  * Nothing else counts tasks by kind; `status --ledger --verify` compares it with rows and lines.
  */
-import type { LedgerRow } from '../../../shared/ledger.ts';
+import { type LedgerRow, ledgerOutcomes } from '../../../shared/ledger.ts';
 import type { CrawlStatus } from '../../../shared/protocol.ts';
 import { kindNumbers } from '../../store/records.ts';
 
-/** How the task of a URL ended; `dropped`: its crawl was cancelled or removed. */
-const outcomes = [
-  'pages',
-  'redirects',
-  'others',
-  'failed',
-  'excluded',
-  'buried',
-  'dropped',
-] as const;
-export type Outcome = (typeof outcomes)[number];
+export type Outcome = (typeof ledgerOutcomes)[number];
 
 /** In the order of their numbers on record; `replayed`: buried URLs that were tried again. */
-const columns = ['admitted', ...outcomes, 'replayed'] as const;
+const columns = ['admitted', ...ledgerOutcomes, 'replayed'] as const;
 type Row = Record<(typeof columns)[number], number>;
 
 export class Ledger {
@@ -99,7 +89,7 @@ function rowOf(numbers: readonly number[]): Row {
 }
 
 function waitingOf(row: Row): number {
-  return row.admitted - outcomes.reduce((sum, outcome) => sum + row[outcome], 0);
+  return row.admitted - ledgerOutcomes.reduce((sum, outcome) => sum + row[outcome], 0);
 }
 
 /** Its rows by the names of the kinds; those without a URL are left out. */
