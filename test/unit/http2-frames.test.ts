@@ -3,12 +3,11 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import { type TestContext, test } from 'node:test';
-import { createSecureContext, createServer, type TLSSocket } from 'node:tls';
-import { makeConnector } from '../../slave/fetch/connector.ts';
+import { createServer, type TLSSocket } from 'node:tls';
 import { OriginConnections } from '../../slave/fetch/origin-connections.ts';
 import { failureOf, isCutOff } from '../../slave/fetch/outcome.ts';
-import { SessionRoom } from '../../slave/fetch/tls-sessions.ts';
 import { Authority } from '../support/certificates.ts';
+import { http2Connector } from '../support/http2-connector.ts';
 
 const [data, headers, reset, settings] = [0, 1, 3, 4];
 const [endStream, endHeaders, padded] = [1, 4, 8];
@@ -63,12 +62,7 @@ async function start(t: TestContext, answer: Answer) {
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo;
-  const connect = makeConnector({
-    timeoutMs: 20_000,
-    http2: true,
-    sessions: new SessionRoom().part(),
-    context: createSecureContext({ ca: authority.cert }),
-  });
+  const connect = http2Connector(authority);
   const options = { allowH2: true, connect, pipelining: 1, connections: 1 };
   const events = { onOpen: () => {}, onClosed: () => {} };
   const connections = new OriginConnections(`https://127.0.0.1:${port}`, options, events);

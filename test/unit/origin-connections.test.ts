@@ -10,12 +10,10 @@ import {
 } from 'node:http2';
 import type { AddressInfo, Socket } from 'node:net';
 import { type TestContext, test } from 'node:test';
-import { createSecureContext } from 'node:tls';
-import { makeConnector } from '../../slave/fetch/connector.ts';
 import { OriginConnections } from '../../slave/fetch/origin-connections.ts';
 import { StaleError } from '../../slave/fetch/outcome.ts';
-import { SessionRoom } from '../../slave/fetch/tls-sessions.ts';
 import { Authority } from '../support/certificates.ts';
+import { http2Connector } from '../support/http2-connector.ts';
 
 /** A server that answers when the test says so, and the connections to it. */
 async function start(t: TestContext, options = {}) {
@@ -147,12 +145,7 @@ async function startHttp2(t: TestContext, answer: (stream: ServerHttp2Stream) =>
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo;
-  const connect = makeConnector({
-    timeoutMs: 20_000,
-    http2: true,
-    sessions: new SessionRoom().part(),
-    context: createSecureContext({ ca: authority.cert }),
-  });
+  const connect = http2Connector(authority);
   const counts = { open: 0 };
   const options = { allowH2: true, connect };
   const connections = new OriginConnections(`https://127.0.0.1:${port}`, options, {
