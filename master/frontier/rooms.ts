@@ -158,8 +158,16 @@ export class FrontierRooms {
     const requests = new TaskRequests(store);
     const { buried } = this;
     const { env } = options;
-    const listed = { crawls, dispatcher, earlier, archives, requests, buried, results };
-    this.list = new CrawlList({ ...listed, env });
+    this.list = new CrawlList({
+      crawls,
+      dispatcher,
+      earlier,
+      archives,
+      requests,
+      buried,
+      results,
+      env,
+    });
     const rooms = { store, crawls, politeness, dispatcher, records, settings };
     this.hosts = new HostList({ ...rooms, buried: this.buried });
     this.look = new UrlLook(store, { crawls, politeness, dispatcher, results });

@@ -131,8 +131,13 @@ export class UrlLook {
     if (crawl.state === 'cancelled') return notSeen;
     const words = this.#words(crawl, url.href);
     const named = namesOfKinds(url.href);
-    const names = [named.page, named.sitemap, imageName(url.href), pageName(url.href)];
-    names.push(pictureName(url.href));
+    const names = [
+      named.page,
+      named.sitemap,
+      imageName(url.href),
+      pageName(url.href),
+      pictureName(url.href),
+    ];
     const all = [...names.map((name) => this.#words(crawl, name)), skipMarked(words, 0)];
     const seen = storedSeen(this.#store, crawl.id, all);
     const [page, sitemap, image, canonical, download, skipped] = seen;
