@@ -66,6 +66,21 @@ test('columns: PostgreSQL gets new ones; another type is an error with the ALTER
     assert.deepEqual(rows, renamedRows);
     assert.deepEqual(rejectedIn(folder, 'postgres'), renamedRejects);
   });
+  await t.test('who may not make tables writes to those that are there', async () => {
+    await sql.unsafe(
+      'DROP TABLE book; DELETE FROM orbweaver_cursors;' +
+        'CREATE TABLE book (_crawl text, _seq bigint, title text, n bigint, item jsonb);' +
+        'CREATE UNIQUE INDEX ON book (n, title); CREATE ROLE guest LOGIN;' +
+        'REVOKE CREATE ON SCHEMA public FROM PUBLIC;' +
+        'GRANT SELECT, INSERT, UPDATE ON book, orbweaver_cursors TO guest',
+    );
+    const { kind } = kindOf(
+      t,
+      `${url.replace('postgres@', 'guest@')}#key=title,n&on-conflict=skip`,
+    );
+    await writeAll(kind, crawlWith(before), { title: 'a', n: 1 }, { title: 'a', n: 1 });
+    assert.deepEqual([...(await sql`SELECT title, n::int FROM book`)], [{ title: 'a', n: 1 }]);
+  });
   await sql.end();
 });
 

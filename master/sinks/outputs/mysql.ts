@@ -137,9 +137,14 @@ class MysqlSession implements SqlSession {
     return new Map(types);
   }
 
-  async createTable(table: string, columns: readonly Column[]): Promise<void> {
+  async createTable(
+    table: string,
+    columns: readonly Column[],
+    key?: readonly string[],
+  ): Promise<void> {
     const all = [...ownColumns, ...columns];
     const list = all.map(({ name, type }) => `${quoted(name)} ${typeOf(name, type)}`);
+    if (key !== undefined) list.push(...keyParts(key));
     await this.#do(`CREATE TABLE IF NOT EXISTS ${quotedTable(table)} (${list}) ENGINE=InnoDB`);
     const times = all.flatMap(({ name, type }) => (type === 'time' ? [name] : []));
     this.#times.set(table, new Set(times));
@@ -156,7 +161,6 @@ class MysqlSession implements SqlSession {
     return `ALTER TABLE ${quotedTable(table)} MODIFY ${quoted(name)} ${typeNames[type]}`;
   }
 
-  /** A NULL in a key makes its `_key` NULL, and these do not collide. */
   async index(table: string, key: readonly string[]): Promise<void> {
     const [schema, name] = partsOf(table);
     const isThere = async () => {
@@ -168,13 +172,9 @@ class MysqlSession implements SqlSession {
       return found.length > 0;
     };
     if (await isThere()) return;
-    const parts = key.flatMap((field) => [`LENGTH(${quoted(field)})`, "':'", quoted(field)]);
+    const parts = keyParts(key).map((part) => `ADD ${part}`);
     try {
-      await this.#do(
-        `ALTER TABLE ${quotedTable(table)} ADD COLUMN \`_key\` char(64) CHARACTER SET ascii ` +
-          `GENERATED ALWAYS AS (SHA2(CONCAT(${parts.join(', ')}), 256)) STORED, ` +
-          'ADD UNIQUE INDEX `_key` (`_key`), ADD INDEX `_record` (`_crawl`, `_seq`)',
-      );
+      await this.#do(`ALTER TABLE ${quotedTable(table)} ${parts.join(', ')}`);
     } catch (error) {
       // Another output of the same table may have been faster.
       if (!(await isThere())) throw error;
@@ -301,6 +301,17 @@ const jsonLevelsMax = 31;
 function isDeeper(value: unknown, levels: number): boolean {
   if (typeof value !== 'object' || value === null) return false;
   return levels === 0 || Object.values(value).some((one) => isDeeper(one, levels - 1));
+}
+
+/** What a table has for its key. A NULL in a key makes its `_key` NULL, and these do not collide. */
+function keyParts(key: readonly string[]): readonly string[] {
+  const parts = key.flatMap((field) => [`LENGTH(${quoted(field)})`, "':'", quoted(field)]);
+  return [
+    '`_key` char(64) CHARACTER SET ascii ' +
+      `GENERATED ALWAYS AS (SHA2(CONCAT(${parts.join(', ')}), 256)) STORED`,
+    'UNIQUE INDEX `_key` (`_key`)',
+    'INDEX `_record` (`_crawl`, `_seq`)',
+  ];
 }
 
 /** An index cannot hold a text without a length. */

@@ -95,13 +95,16 @@ class PostgresSession implements SqlSession {
       );
       return session;
     } catch (error) {
-      // Two masters may make it at once.
-      if (!/pg_type_typname_nsp_index|already exists/.test(messageOf(error))) {
-        await session.close();
-        throw error;
-      }
-      return session;
+      // Another session may make it at once, and who may not make tables may find it there.
+      if (await session.#hasCursors().catch(() => false)) return session;
+      await session.close();
+      throw error;
     }
+  }
+
+  async #hasCursors(): Promise<boolean> {
+    const [row] = await this.#do("SELECT to_regclass('orbweaver_cursors')::text AS name");
+    return typeof row?.['name'] === 'string';
   }
 
   /** A write that was given up may still wait for a lock, and has the cursor until it is done. To
@@ -136,10 +139,17 @@ class PostgresSession implements SqlSession {
     return new Map([...types].map(([name, type]) => [name, kindOf(kinds, type)] as const));
   }
 
-  async createTable(table: string, columns: readonly Column[]): Promise<void> {
+  /** Statements without values are one transaction. */
+  async createTable(
+    table: string,
+    columns: readonly Column[],
+    key?: readonly string[],
+  ): Promise<void> {
     const all = [...ownColumns, ...columns];
     const text = all.map(({ name, type }) => `${quoted(name)} ${typeNames[type]}`).join(', ');
-    await this.#do(`CREATE TABLE IF NOT EXISTS ${quotedTable(table)} (${text})`);
+    const statements = [`CREATE TABLE IF NOT EXISTS ${quotedTable(table)} (${text})`];
+    if (key !== undefined) statements.push(indexText(table, key, indexNameOf(table, key)));
+    await this.#do(statements.join('; '));
     this.#types.set(table, new Map(all.map(({ name, type }) => [name, typeNames[type]])));
   }
 
@@ -156,10 +166,23 @@ class PostgresSession implements SqlSession {
     return `ALTER TABLE ${quotedTable(table)} ALTER COLUMN ${at} TYPE ${as} USING ${at}::${as}`;
   }
 
+  /** Only the owner of a table may name an index of it, be it there or not: so it looks first. */
   async index(table: string, key: readonly string[]): Promise<void> {
     const at = quotedTable(table);
-    const wanted = `${table.split('.').at(-1)}_${key.join('_')}_key`.slice(0, 60);
-    const name = await indexName(wanted, async (one) => {
+    const uniques = await this.#do(
+      'SELECT (SELECT json_agg(attname) FROM pg_attribute WHERE attrelid = indrelid ' +
+        'AND attnum = ANY(indkey[0:indnkeyatts - 1]))::text AS names FROM pg_index ' +
+        'WHERE indrelid = to_regclass($1::text) AND indisunique AND indisvalid ' +
+        'AND indimmediate AND indpred IS NULL AND indexprs IS NULL',
+      [at],
+    );
+    const wanted = [...key].sort().join('\n');
+    const isThere = uniques.some(({ names }) => {
+      const columns = JSON.parse(String(names)) as string[];
+      return columns.sort().join('\n') === wanted;
+    });
+    if (isThere) return;
+    const name = await indexName(indexNameOf(table, key), async (one) => {
       const [other] = await this.#do(
         'SELECT 1 FROM pg_class AS c LEFT JOIN pg_index AS i ON i.indexrelid = c.oid ' +
           'WHERE c.relname = $1::text AND c.relnamespace = ' +
@@ -169,9 +192,7 @@ class PostgresSession implements SqlSession {
       );
       return other !== undefined;
     });
-    await this.#do(
-      `CREATE UNIQUE INDEX IF NOT EXISTS ${quoted(name)} ON ${at} (${key.map(quoted).join(', ')})`,
-    );
+    await this.#do(indexText(table, key, name));
   }
 
   /** One statement is one transaction. The driver's own transactions end the process if the
@@ -252,6 +273,15 @@ function jsonOf(rows: readonly Row[]): string {
     text += `${text === '[' ? '' : ','}${map.slice(0, -1)}${map === '{}' ? '' : ','}"_seq":${seq}}`;
   }
   return `${text}]`;
+}
+
+function indexNameOf(table: string, key: readonly string[]): string {
+  return `${table.split('.').at(-1)}_${key.join('_')}_key`.slice(0, 60);
+}
+
+function indexText(table: string, key: readonly string[], name: string): string {
+  const columns = key.map(quoted).join(', ');
+  return `CREATE UNIQUE INDEX IF NOT EXISTS ${quoted(name)} ON ${quotedTable(table)} (${columns})`;
 }
 
 function quotedTable(table: string): string {

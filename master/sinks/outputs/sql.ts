@@ -36,11 +36,12 @@ export interface SqlSession extends CursorSession {
   /** Types of a table's columns by their names; `other`: one that is not ours. Undefined: there is
    *  no such table. */
   columns(table: string): Promise<ReadonlyMap<string, ColumnType | 'other'> | undefined>;
+  /** With a unique index on `key`, in one step: another output may write to it at once. */
   createTable(table: string, columns: readonly Column[], key?: readonly string[]): Promise<void>;
   addColumn(table: string, column: Column): Promise<void>;
   /** The statement that gives a column another type. */
   alterText(table: string, column: Column): string;
-  /** Makes a unique index on these columns. */
+  /** Makes a unique index on these columns, unless there is one. */
   index(table: string, key: readonly string[]): Promise<void>;
   /** @throws HeldError the cursor is not `from` */
   write(write: SqlWrite): Promise<void>;
@@ -148,11 +149,7 @@ class SqlTable implements Deliverer<SqlSession> {
       );
     }
     let columns = this.#columns ?? (await session.columns(table));
-    if (columns === undefined) {
-      await session.createTable(table, wanted, key);
-      // Another output may have been faster, with columns of its own.
-      columns = (await session.columns(table)) ?? new Map();
-    }
+    columns ??= await made(session, table, wanted, key);
     if (this.#columns === undefined || wanted.some(({ name }) => !this.#columns?.has(name))) {
       for (const column of [...ownColumns, ...wanted]) {
         const type: ColumnType | 'other' =
@@ -171,6 +168,24 @@ class SqlTable implements Deliverer<SqlSession> {
     // A row that takes the place of another has nothing where it has no value.
     if (key !== undefined && this.#output.onConflict === 'update') return wanted;
     return wanted.filter(({ name }) => rows.some(({ values }) => Object.hasOwn(values, name)));
+  }
+}
+
+/** Makes a table, unless another output does it at the same time, with columns of its own. Returns
+ *  the columns that it has. */
+async function made(
+  session: SqlSession,
+  table: string,
+  columns: readonly Column[],
+  key: readonly string[] | undefined,
+): Promise<ReadonlyMap<string, ColumnType | 'other'>> {
+  try {
+    await session.createTable(table, columns, key);
+    return (await session.columns(table)) ?? new Map();
+  } catch (error) {
+    const there = await session.columns(table);
+    if (there === undefined) throw error;
+    return there;
   }
 }
 

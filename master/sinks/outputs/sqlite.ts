@@ -133,13 +133,17 @@ class SqliteSession implements SqlSession {
     );
   }
 
-  async createTable(table: string, columns: readonly Column[]): Promise<void> {
+  async createTable(
+    table: string,
+    columns: readonly Column[],
+    key?: readonly string[],
+  ): Promise<void> {
     const all = [...ownColumns, ...columns].map(
       ({ name, type }) => `${quoted(name)} ${typeNames[type]}`,
     );
-    await this.#do(() =>
-      this.#db.exec(`CREATE TABLE IF NOT EXISTS ${quoted(bare(table))} (${all.join(', ')})`),
-    );
+    const statements = [`CREATE TABLE IF NOT EXISTS ${quoted(bare(table))} (${all.join(', ')})`];
+    if (key !== undefined) statements.push(indexText(table, key, indexNameOf(table, key)));
+    await this.#do(() => this.#db.exec(statements.join('; ')));
   }
 
   async addColumn(table: string, { name, type }: Column): Promise<void> {
@@ -161,18 +165,13 @@ class SqliteSession implements SqlSession {
 
   async index(table: string, key: readonly string[]): Promise<void> {
     const at = bare(table);
-    const columns = key.map(quoted).join(', ');
-    const name = await indexName(`${at}_${key.join('_')}_key`, async (one) => {
+    const name = await indexName(indexNameOf(table, key), async (one) => {
       const found = await this.#do(() =>
         this.#db.prepare('SELECT tbl_name AS at FROM sqlite_master WHERE name = ?').all(one),
       );
       return found.some((row) => (row as { at: unknown }).at !== at);
     });
-    await this.#do(() =>
-      this.#db.exec(
-        `CREATE UNIQUE INDEX IF NOT EXISTS ${quoted(name)} ON ${quoted(at)} (${columns})`,
-      ),
-    );
+    await this.#do(() => this.#db.exec(indexText(table, key, name)));
   }
 
   async write(write: SqlWrite): Promise<void> {
@@ -274,6 +273,15 @@ class SqliteSession implements SqlSession {
 /** Without a schema: a file has none. */
 function bare(table: string): string {
   return table.split('.').at(-1) ?? table;
+}
+
+function indexNameOf(table: string, key: readonly string[]): string {
+  return `${bare(table)}_${key.join('_')}_key`;
+}
+
+function indexText(table: string, key: readonly string[], name: string): string {
+  const columns = key.map(quoted).join(', ');
+  return `CREATE UNIQUE INDEX IF NOT EXISTS ${quoted(name)} ON ${quoted(bare(table))} (${columns})`;
 }
 
 function stored(value: unknown, type: ColumnType): Value {
