@@ -66,7 +66,7 @@ type SpecOptions = {
   digest?: boolean;
   /** Pages are read in a browser: see docs/browser.md. */
   render?: z.input<typeof renderSchema>;
-  /** What pages show is downloaded, too: see docs/download.md. */
+  /** Downloads the images that pages show: see docs/download.md. */
   download?: 'images' | { readonly images: true | ImageSettings };
   /** Folder that all slaves share. */
   imagesTo?: string;
@@ -162,7 +162,7 @@ export type CrawlOptions = Readonly<SpecOptions & MasterFlags & ProgramOptions> 
   readonly items?: z.input<typeof itemsSchema>;
   /** The links to follow: see docs/crawl-files.md. */
   readonly follow?: readonly FollowRule[];
-  /** What slaves send before their first page: see docs/login.md. */
+  /** The login of slaves before their first page: see docs/login.md. */
   readonly login?: z.input<typeof loginSchema>;
   /** A part of the seeds, such as `2/3`. */
   readonly shard?: string;

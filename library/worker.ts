@@ -31,7 +31,7 @@ export type WorkerPage = {
   readonly signal: AbortSignal;
 };
 
-/** What was found on a page. Links and images may be relative to it. */
+/** The findings on a page. Links and images may be relative to it. */
 export type Found = {
   readonly links?: Iterable<string>;
   readonly images?: Iterable<string>;
@@ -74,10 +74,9 @@ const retryFirstMs = 200;
 const retryMaxMs = 5_000;
 
 /**
- * Works for a master until it says that all is done, or until `signal`. A page for which the function
- * throws is a failed attempt, and tried again.
- * @throws ConfigError an option is wrong · AuthError · ProtocolError · ConnectionError the master
- * was never there
+ * Works for a master until it says that all is done, or until `signal`. A page for which the
+ * function throws is a failed attempt, and tried again. @throws ConfigError an option is wrong ·
+ * AuthError · ProtocolError · ConnectionError the master was never there
  */
 export async function worker(
   options: WorkerOptions,
@@ -266,7 +265,7 @@ class WorkerSession {
     kind: 'status' | 'protocol' = 'protocol',
   ): Promise<void> {
     if (error instanceof ConnectionError) return;
-    // What the master refused comes back in the same way, so it is not tried again.
+    // A report that the master refused would be refused again, so it is not tried again.
     const isFinal = error instanceof CommandError;
     const message = messageOf(error).slice(0, 512);
     const body = {

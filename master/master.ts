@@ -109,7 +109,7 @@ export class Master implements Leaver, SlavesMaster {
     await this.#parts.jobRoom.close();
     await commits.flushed();
     const written = results.close();
-    // What it has not taken by now waits for the next start.
+    // Rows that it has not taken by now wait for the next start.
     this.#options.reader?.close();
     await written;
     await rooms.close();

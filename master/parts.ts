@@ -52,7 +52,7 @@ const tightResultBytes = 1 << 20;
 /** `reader`: the program that reads the records of the crawl. */
 export type MasterOptions = StartOptions & { readonly reader?: ProgramReader | undefined };
 
-/** What they ask of the master. */
+/** The master's methods that they call. */
 type PartsMaster = Leaver &
   SlavesMaster & {
     readonly isDraining: boolean;

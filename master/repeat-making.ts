@@ -28,7 +28,7 @@ type SeedsToRepeat = { readonly list: SeedList; readonly file: string };
 const seedBytesMax = 8 << 20;
 const urlSchema = () => requestSchemas['crawl.recrawl'].shape.urls.element;
 
-/** What of the seeds of a crawl file is not in the results of its crawl: sources, whose answers may
+/** The seeds of a crawl file that are not in the results of its crawl: sources, whose answers may
  *  be others next time, and requests. Undefined: nothing. @throws ConfigError it is too much */
 export function seedsToRepeat(list: SeedList, file: string): Buffer | undefined {
   const parts = list.parts.filter((part) => !('urls' in part));
@@ -51,9 +51,9 @@ export class RepeatMaking {
     this.#signal = signal;
   }
 
-  /** Takes over the URLs of `before` (undefined: it was removed), and lets the crawl begin. False: the
-   *  crawl was ended meanwhile, or the master stops.
-   *  @throws ConfigError its results cannot be read · CommandError */
+  /** Takes over the URLs of `before` (undefined: it was removed), and lets the crawl begin. False:
+   *  the crawl was ended meanwhile, or the master stops. @throws ConfigError its results cannot be
+   *  read · CommandError */
   async takeOver({ id }: CrawlView, before: CrawlView | undefined): Promise<boolean> {
     const { frontier, log, results } = this.#options;
     const crawl = () => this.#open(id);

@@ -305,7 +305,7 @@ export class Repeats implements FrontierListener {
     }
   }
 
-  /** What is to be done with the newest of a series. */
+  /** The next step for the newest crawl of a series. */
   async #step({ crawl, row: { series } }: Member): Promise<void> {
     const { id } = crawl;
     const row = () => this.#rows.get(id);

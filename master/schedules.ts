@@ -1,5 +1,5 @@
-/** What begins at its time while the master runs: sources of seeds that are asked again, and crawls
- *  that are repeated. */
+/** Work that begins at its time while the master runs: sources of seeds that are asked again, and
+ *  crawls that are repeated. */
 import type { CrawlStatus } from '../shared/protocol.ts';
 import type { ServeOptions } from './cli/serve-options.ts';
 import type { EventStream } from './frontier/frontier-events.ts';
@@ -25,7 +25,7 @@ export class Schedules {
     return this.seeds.isPlanned || this.#repeats.isPlanned;
   }
 
-  /** What the list of crawls says of the one with this number. */
+  /** The crawl with this number in the list of crawls. */
   of(crawl: number): Pick<CrawlStatus, 'schedule' | 'repeats'> {
     const [schedule, repeats] = [this.seeds.of(crawl), this.#repeats.of(crawl)];
     return { ...(schedule && { schedule }), ...(repeats && { repeats }) };

@@ -149,8 +149,8 @@ export class SeedSchedule implements FrontierListener {
     for (const [id, entries] of this.#entries) this.#tell(id, entries);
   }
 
-  /** What the first seeds of a new crawl take along, so that no kill comes between them and the
-   *  schedule; undefined: the crawl is there already, or has no such sources. */
+  /** Records that the first seeds of a new crawl take along, so that no kill comes between them and
+   *  the schedule; undefined: the crawl is there already, or has no such sources. */
   planned({ crawlFile = '', list }: ServeOptions): Uint8Array | undefined {
     if (!this.#isNew) return undefined;
     const entries = this.#entriesOf(crawlFile, list, []);
@@ -262,7 +262,7 @@ export class SeedSchedule implements FrontierListener {
     }
   }
 
-  /** What is new of a source becomes seeds. */
+  /** Makes seeds of the URLs that are new in a source. */
   async #ask(crawl: CrawlView, { source, what }: Entry): Promise<void> {
     const { frontier, log } = this.#options;
     const { name, spec } = crawl;

@@ -106,7 +106,7 @@ function inFiles(folder: string): Found[] {
     .map((place) => ({ place, name: hashOf(readFileSync(join(folder, place))) }));
 }
 
-/** By a reader of its own. What is no entry is seen as one that is too much. */
+/** By a reader of its own. Anything but an entry counts as one too many. */
 function inShards(folder: string): Found[] {
   const found: Found[] = [];
   for (const shard of existsSync(folder) ? readdirSync(folder).sort() : []) {

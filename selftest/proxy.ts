@@ -11,7 +11,7 @@ import { createConnection, createServer, type Server, type Socket } from 'node:n
 import { setTimeout as sleep } from 'node:timers/promises';
 import { randomOf } from './site.ts';
 
-/** What can be done to connections; times in ms.
+/** The faults that connections can have; times in ms.
  *  - `drop`: a reset, of one connection or of all.
  *  - `mid-frame`: a reset after so many more bytes in one direction.
  *  - `half-open`: one direction, or both, goes nowhere for a while, then a reset; nobody is told.
@@ -209,7 +209,7 @@ class Link {
     }
     if (flow.held !== undefined) await once(this.#events, 'delivered');
     from.destroy();
-    // What was written before the end still arrives.
+    // Bytes that were written before the end still arrive.
     to.destroySoon();
   }
 

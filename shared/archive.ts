@@ -1,4 +1,4 @@
-/** What slaves and master say to each other about the archive of a crawl. Source: PROTOCOL.md,
+/** The messages of slaves and master about the archive of a crawl. Source: PROTOCOL.md,
  *  "task.archive". */
 import * as z from 'zod';
 import { whole } from './flags.ts';

@@ -7,7 +7,7 @@
 export const articleFields = ['title', 'author', 'date', 'language', 'text', 'markdown'] as const;
 export type ArticleField = (typeof articleFields)[number];
 
-/** What finds them, with the versions that are tested. */
+/** The packages that find them, with the versions that are tested. */
 export const articlePackages = {
   '@mozilla/readability': '0.6.0',
   linkedom: '0.18.12',
@@ -15,5 +15,5 @@ export const articlePackages = {
 
 const named = Object.entries(articlePackages).map(([name, version]) => `${name}@${version}`);
 
-/** What is to be done where they are missing. */
+/** Advice where they are missing. */
 export const articleInstall = `run npm install ${named.join(' ')} in the folder of slave.js`;

@@ -9,7 +9,8 @@
 
 /** How often the clock is looked at. */
 const tickMs = 250;
-/** What a standstill counts. A machine that is busy is late, too, but seldom by that much. */
+/** Time that a standstill counts, in ms at most. A machine that is busy is late, too, but seldom by
+ *  that much. */
 const stepMsMax = 500;
 /** After a standstill, until what waited has been read. */
 const readMs = 100;

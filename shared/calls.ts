@@ -7,7 +7,7 @@ const { ORBWEAVER_CALL: command } = process.env;
 export const masterCall = command === undefined ? 'node master.js' : `${command} master`;
 export const slaveCall = command === undefined ? 'node slave.js' : `${command} slave`;
 
-/** What another machine needs to have of this one. */
+/** Files of this machine that another one needs. */
 export const slaveFiles =
   command === undefined
     ? "slave.js and the master's orb-data/authkey"

@@ -257,7 +257,7 @@ export class Connection {
     clearTimeout(this.#deadline);
   }
 
-  /** Idempotent. What was sent before is still flushed. */
+  /** Idempotent. Messages that were sent before are still flushed. */
   close(error?: OrbError): void {
     if (this.#state === 'closed') return;
     this.#state = 'closed';

@@ -1,7 +1,7 @@
 /**
- * What a crawl is told to do: its spec, fixed when the crawl is added. The master keeps it with
- * the crawl and sends the part that slaves need (`FetchSpec`) with the first task of a crawl. Each
- * option stands here once, with its flag and help: the command line is made of these schemas.
+ * The spec of a crawl, fixed when the crawl is added. The master keeps it with the crawl and sends
+ * the part that slaves need (`FetchSpec`) with the first task of a crawl. Each option stands here
+ * once, with its flag and help: the command line is made of these schemas.
  */
 import * as z from 'zod';
 import { isAddressRange } from './address.ts';
@@ -109,7 +109,7 @@ export const headerSchema = z.tuple([
 /** Requests of one `crawl.add`, and bytes of a body. [C-100] */
 export const requestLimits = { countMax: 256, bytesMax: 64 << 10 } as const;
 
-/** What is sent to a URL; `headers` has the type of the body. */
+/** The body for a URL; `headers` has the type of the body. */
 export type TaskRequest = {
   readonly method: 'POST';
   readonly headers: readonly (readonly [name: string, value: string])[];
@@ -255,7 +255,7 @@ export const fetchSpecSchema = z.strictObject({
     .describe(
       '--rule-bytes <n>  maximum size of JSON and XML that rules read, in bytes; default: 16777216',
     ),
-  /** What is taken from pages: of a crawl file, so it has no flag. [T-80] */
+  /** The rules for pages: of a crawl file, so they have no flag. [T-80] */
   items: itemsSchema.optional(),
   // A slave of an earlier version refuses a spec with a field that it does not know, so these are
   // there only if they are given.
@@ -266,7 +266,7 @@ export const fetchSpecSchema = z.strictObject({
     .describe('--digest  write a digest of the content of each page, for diff; default: off'),
   /** Which links are followed; the same. [T-92] */
   follow: followSchema.optional(),
-  /** What each identity sends before its first page; the same. [T-93] */
+  /** The login of each identity before its first page; no flag either. [T-93] */
   login: loginSchema.optional(),
   /** Which pages are read in a browser; the same. [T-140] */
   render: renderField,
@@ -279,7 +279,7 @@ function charsOf({ name, value, domain = '', path = '' }: GivenCookie): number {
 
 export type FetchSpec = z.infer<typeof fetchSpecSchema>;
 
-/** What a slave that knows no rules gets of it. Tasks of a crawl with a login, or one that renders,
+/** The spec for a slave that knows no rules. Tasks of a crawl with a login, or one that renders,
  *  do not go there. [T-80] [T-93] [T-140] */
 export function plainFetch({
   items: _,

@@ -123,7 +123,8 @@ export const imageLimits = {
 
 /** The same, for slaves, too. */
 export const downloadFields = {
-  /** What is downloaded besides pages. Tasks of such a crawl go only to slaves that can. [T-110] */
+  /** The files to download besides pages. Tasks of such a crawl go only to slaves that can.
+   *  [T-110] */
   download: downloadSchema
     .optional()
     .describe(
@@ -204,7 +205,7 @@ const bytes = (length: number) =>
     error: `is not ${length} bytes`,
   });
 
-/** What a slave found out about an image. [T-110] */
+/** A slave's findings about an image. [T-110] */
 export const imageFactsSchema = z.strictObject({
   type: z.enum(imageTypes).optional(),
   width: z.int().min(0).max(0xffffffff).optional(),

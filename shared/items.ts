@@ -1,8 +1,8 @@
 /**
- * The rules of a crawl file under `items`: which pages have rows, where the rows are, and the fields
- * of a row. Here are their schema and the meaning of their short forms; the slave evaluates them.
- * What is said of a rule (`oddities`) needs no page: `check` and `try` show it.
- * Source: docs/rules.md.
+ * The rules of a crawl file under `items`: which pages have rows, where the rows are, and the
+ * fields of a row. Here are their schema and the meaning of their short forms; the slave evaluates
+ * them. The oddities of a rule (`oddities`) need no page: `check` and `try` show it. Source:
+ * docs/rules.md.
  */
 import * as z from 'zod';
 import { articleFields } from './article.ts';
@@ -20,7 +20,7 @@ export const ruleLimits = {
   jsonBytes: 16 << 20,
 } as const;
 
-/** What a page is asked for besides its text. */
+/** Data of a page besides its text. */
 const pageValues = ['url', 'finalUrl', 'depth', 'status', 'type'] as const;
 const fieldTypes = ['text', 'number', 'integer', 'boolean', 'date', 'url', 'json'] as const;
 export type FieldType = (typeof fieldTypes)[number];
@@ -271,7 +271,7 @@ export function placeOf(rule: Place): Selector | undefined {
   return undefined;
 }
 
-/** What is likely wrong with rules that are valid, with the path of each. */
+/** Likely mistakes in rules that are valid, with the path of each. */
 export function oddities(items: ItemRules): { path: string[]; message: string }[] {
   const found: { path: string[]; message: string }[] = [];
   const look = (rule: RowsRule | FieldRule | undefined, path: string[], row: RowKind) => {

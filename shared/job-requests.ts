@@ -81,7 +81,7 @@ export const jobRequests = {
   'job.get': () => z.strictObject({ verb: z.literal('job.get'), id, job }),
   /** Ends a job. [C-146] */
   'job.cancel': () => z.strictObject({ verb: z.literal('job.cancel'), id, job }),
-  /** What this slave runs: said when it has joined, and when it changes. [T-120] */
+  /** The calls that this slave runs: sent when it has joined, and when they change. [T-120] */
   'exec.can': () =>
     z.strictObject({
       verb: z.literal('exec.can'),

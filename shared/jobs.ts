@@ -1,6 +1,6 @@
 /**
- * A job: a program that runs once on a worker machine, for `exec` and `run`. What master, slave and
- * client say of one. Source: PROTOCOL.md [C-140]..[C-146], [T-120]..[T-127].
+ * A job: a program that runs once on a worker machine, for `exec` and `run`. Here are the types
+ * that master, slave and client share. Source: PROTOCOL.md [C-140]..[C-146], [T-120]..[T-127].
  */
 
 export const jobLimits = {
@@ -28,7 +28,7 @@ export const jobLimits = {
 /** A script of `--exec-folder`: no path, and nothing hidden. */
 export const scriptNamePattern = /^[A-Za-z0-9_][A-Za-z0-9._-]{0,63}$/;
 
-/** What is to run: a program by its absolute path, or a script by its name. */
+/** The call to run: a program by its absolute path, or a script by its name. */
 export type JobCall = {
   readonly program?: string | undefined;
   readonly script?: string | undefined;
@@ -54,7 +54,7 @@ export type JobStream = (typeof jobStreams)[number];
 /** One of the two streams: its first bytes, and how many there were. */
 export type JobOutput = { readonly kept: Uint8Array; readonly bytes: number };
 
-/** What a slave reports of a job. */
+/** A slave's report of a job. */
 export type JobEnd = {
   readonly outcome: JobOutcome;
   readonly code?: number | undefined;

@@ -12,7 +12,7 @@ export const ledgerOutcomes = [
   'dropped',
 ] as const;
 
-/** What became of the URLs of one kind of task: `admitted` is the sum of the others, without
+/** The outcomes of the URLs of one kind of task: `admitted` is the sum of the others, without
  *  `replayed`. [C-50] */
 export type LedgerRow = {
   admitted: number;
@@ -28,7 +28,7 @@ export type LedgerRow = {
   replayed: number;
 };
 
-/** What a recount of a crawl's rows and lines found. [C-77] */
+/** The findings of a recount of a crawl's rows and lines. [C-77] */
 export type LedgerCheck = {
   crawl: string;
   /** Rows and lines that were counted. */

@@ -12,7 +12,8 @@ export const linkRuleName = 'links';
 const others = ['mailto:', 'javascript:', 'tel:', 'data:'].map((scheme) => `[href^="${scheme}" i]`);
 
 let made: ItemRule | undefined;
-/** `from` is the page, `to` the address as it is written, made absolute. Most crawls need it not. */
+/** `from` is the page, `to` the address as it is written, made absolute. Most crawls need it
+ *  not. */
 export function linkRule(): ItemRule {
   made ??= itemsSchema.parse({
     [linkRuleName]: {
@@ -51,7 +52,7 @@ export function withLinkRule(spec: CrawlSpec): CrawlSpec {
   return { ...spec, fetch: { ...spec.fetch, items: { ...items, [linkRuleName]: linkRule() } } };
 }
 
-/** What is wrong with an output of links in a crawl with these rules. */
+/** The fault of an output of links in a crawl with these rules. */
 export function linkMisfit(output: Output, items: CrawlSpec['fetch']['items']): string | undefined {
   const own = items?.[linkRuleName];
   if (output.records !== 'links' || own === undefined || isDeepStrictEqual(own, linkRule())) {

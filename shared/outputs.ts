@@ -54,7 +54,7 @@ const schemes: Readonly<Record<string, OutputKind>> = {
   mongodb: 'mongodb',
   'mongodb+srv': 'mongodb',
 };
-/** What the output of each kind is called in messages and examples. */
+/** Name of each kind of output in messages and examples. */
 const examples: Readonly<Record<OutputKind, string>> = {
   jsonl: 'jsonl:pages.jsonl',
   csv: 'csv:pages.csv',
@@ -136,7 +136,7 @@ const plainSchema = z.strictObject({
     .max(400, { error: 'must have at most 400 fields' })
     .refine((names) => new Set(names).size === names.length, { error: 'must have each field once' })
     .optional(),
-  /** What becomes of a second row with the same key. */
+  /** The treatment of a second row with the same key. */
   onConflict: z.enum(conflicts, oneOf(conflicts)).optional(),
 });
 export type Output = z.infer<typeof plainSchema>;
@@ -175,7 +175,7 @@ export function isOutside({ kind, target }: Output): boolean {
   return isFileKind(kind) && target.startsWith('/');
 }
 
-/** What is wrong with an output, beginning with a verb. */
+/** The fault of an output, beginning with a verb. */
 function faultOf(output: Output): string | undefined {
   const { kind, target, key, onConflict } = output;
   const only = (field: keyof Output, kinds: readonly OutputKind[]) =>
@@ -224,7 +224,7 @@ function faultOfFile(target: string): string | undefined {
   return ownFault(target);
 }
 
-/** What is wrong with a path in the folder of a crawl that the crawl writes itself. */
+/** The fault of a path in the folder of a crawl that the crawl writes itself. */
 export function ownFault(path: string): string | undefined {
   if (ownFolders.test(path)) {
     return 'must not lie in a folder that a crawl has itself: archive, html or images';
@@ -416,7 +416,7 @@ export type SinkStatus = {
   state: 'writing' | 'failing' | 'held';
   /** Why it is not writing. */
   reason?: string;
-  /** What waits for it. */
+  /** Records that wait for it. */
   records: number;
   bytes: number;
   /** It can be given up. */

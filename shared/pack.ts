@@ -1,8 +1,8 @@
 /**
  * Writes plain values as msgpack: the bytes that msgpackr writes, with a fraction of its code,
- * which V8 would optimize in both processes of each crawl; and a little faster. What is not plain,
- * or has more fields than a short map, is left to msgpackr. Pure but for one buffer, which all
- * values are written to.
+ * which V8 would optimize in both processes of each crawl; and a little faster. Values that are not
+ * plain, or have more fields than a short map, are left to msgpackr. Pure but for one buffer, which
+ * all values are written to.
  * Source: the msgpack specification, "Formats".
  */
 const shortChars = 48;

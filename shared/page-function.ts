@@ -33,7 +33,7 @@ export interface PageContext {
   readonly headers: Readonly<Record<string, string>>;
   /** The text of the answer, decoded. */
   readonly html: string;
-  /** What a CSS selector finds in the page. The tree is made when this is first called. */
+  /** The matches of a CSS selector in the page. The tree is made when this is first called. */
   readonly $: (selector: string) => Selection;
   /** The value of an answer that is JSON; undefined: it is not. */
   readonly json: Json | undefined;

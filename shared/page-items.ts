@@ -1,6 +1,6 @@
 /**
- * What the rules of a crawl made of one page, as a slave reports it: lists instead of maps, since a
- * page may have thousands of rows. Source: PROTOCOL.md [T-81].
+ * The rows that a crawl's rules made of one page, as a slave reports them: lists instead of maps,
+ * since a page may have thousands of rows. Source: PROTOCOL.md [T-81].
  */
 import { limits } from './protocol.ts';
 import type { Json, RuleCounts, Values } from './rule-results.ts';

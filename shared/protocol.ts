@@ -243,7 +243,7 @@ export type CrawlStatus = {
 };
 
 type RepeatStatus = {
-  /** What the names of its crawls begin with. */
+  /** Prefix of the names of its crawls. */
   series: string;
   /** Of the newest: it is repeated. `nextAt`: Unix time in ms. */
   everyMs?: number;
@@ -274,7 +274,7 @@ export type FailedUrl = {
   status?: number;
 };
 
-/** What `host.list` orders by, the largest first; `slow`: what waits times the delay. */
+/** Orders of `host.list`, the largest first; `slow`: tasks that wait, times the delay. */
 export const hostSorts = ['waiting', 'slow', 'failed'] as const;
 export type HostSort = (typeof hostSorts)[number];
 
@@ -358,8 +358,8 @@ export type TaskPush = {
   lastModified?: string | undefined;
   /** The URL that the validators belong to, if the task's own URL redirects to it. */
   validatedUrl?: string | undefined;
-  /** Absent: a page. `robots`: a robots.txt, answered by `task.robots` [T-17]; `sitemap`: answered by
-   *  `task.sitemap` [T-20]; `image`: answered by `task.image` [T-110]. */
+  /** Absent: a page. `robots`: a robots.txt, answered by `task.robots` [T-17]; `sitemap`: answered
+   *  by `task.sitemap` [T-20]; `image`: answered by `task.image` [T-110]. */
   kind?: Exclude<TaskKind, 'page'>;
   /** Its host has not proved that it answers: it starts at once, outside the slots [T-51]. `first`:
    *  nothing is known of it, so the slave waits for less time [T-53]. */
@@ -396,7 +396,7 @@ export type Push =
   | { verb: 'task.push'; tasks: TaskPush[] }
   /** The leases were cancelled; a report of the task would be stale. [T-8] */
   | { verb: 'task.cancel'; leases: number[] }
-  /** What of these leases has not begun is to be released. [T-149] */
+  /** Release those of these leases that have not begun. [T-149] */
   | { verb: 'task.recall'; leases: number[] }
   /** Run this, and report it; the call is as in `job.add`. [T-121] */
   | ({ verb: 'exec.start'; job: number; lease: Uint8Array; timeoutMs?: number } & JobCall)

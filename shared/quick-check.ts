@@ -8,7 +8,7 @@ import * as z from 'zod';
 
 type Check = (value: unknown) => boolean;
 
-/** What a check of a schema has in its definition. Source: zod 4, `core/checks`. */
+/** The definition of a check in a schema. Source: zod 4, `core/checks`. */
 type CheckDef = {
   readonly check?: string;
   readonly value?: unknown;

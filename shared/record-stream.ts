@@ -1,6 +1,6 @@
 /**
- * What a program that reads the records of a crawl and the master that it has started say to each
- * other, over the channel that Node makes between a process and its child (`--stream`).
+ * The messages between a program that reads a crawl's records and the master that it has started,
+ * over the channel that Node makes between a process and its child (`--stream`).
  *
  *     program                                    master
  *                     <-- sections --            at most `streamRecordsMax` behind the last `taken`

@@ -1,6 +1,6 @@
 /**
- * What a crawl says about the browser: which pages are rendered, and what happens to each before it
- * is read. Source: docs/browser.md, [T-140].
+ * The settings of a crawl for the browser: which pages are rendered, and what happens to each
+ * before it is read. Source: docs/browser.md, [T-140].
  */
 import * as z from 'zod';
 
@@ -10,7 +10,7 @@ export const renderLimits = {
   timeMs: 30_000,
   /** Requests that its scripts, styles and images cause. */
   requests: 200,
-  /** What comes over the network for it, its own document aside. */
+  /** The requests of a page over the network, its own document aside. */
   bytes: 20 << 20,
   /** Requests at once to one host, of all pages of a slave. */
   perHost: 6,
@@ -20,7 +20,7 @@ export const renderLimits = {
   screenshotBytes: 10 << 20,
 } as const;
 
-/** What a page in the browser did not have, or may not. */
+/** Things that a page in the browser lacked or may not use. */
 export const renderMisses = ['wait', 'click', 'limit', 'screenshot', 'certificate'] as const;
 export type RenderMiss = (typeof renderMisses)[number];
 
@@ -35,7 +35,7 @@ const settings = z.strictObject(
   {
     /** `auto`: only a page in which nothing is found without a browser. */
     when: z.enum(whens, { error: 'must be always or auto' }).default('always'),
-    /** What to wait for: an element, or a time in ms. */
+    /** The condition to wait for: an element, or a time in ms. */
     wait: z
       .union([selector, z.int().min(1).max(20_000)], {
         error: 'must be a CSS selector, or a time of 1 to 20000 ms',
@@ -54,7 +54,7 @@ const settings = z.strictObject(
       .min(1, { error: 'must be a number from 1 to 50' })
       .max(50, { error: 'must be a number from 1 to 50' })
       .optional(),
-    /** What is loaded besides. */
+    /** Kinds of files that are loaded besides. */
     load: z
       .array(z.enum(['fonts', 'media'], { error: 'must be fonts or media' }))
       .max(2)
@@ -85,7 +85,7 @@ export const renderField = renderSchema
     '--render <when>  read pages in a browser: true, or auto (only pages without links and items); default: off',
   );
 
-/** What is kept of a page in the browser: its HTML then, and a picture of it. */
+/** The captures of a page in the browser: its HTML then, and a picture of it. */
 export const views = ['html', 'screenshot'] as const;
 export type ViewName = (typeof views)[number];
 

@@ -44,8 +44,8 @@ const url = z.string().min(1).max(limits.urlChars);
 export type { FetchErrorBody } from './protocol.ts';
 export type Result = z.infer<typeof resultSchema>;
 
-/** `src` is absolute, http or https; `width` and `height` in pixels, from the page. `license`: URL of
- *  what the page says of it by rel=license, where images are downloaded. */
+/** `src` is absolute, http or https; `width` and `height` in pixels, from the page. `license`: URL
+ *  of what the page says of it by rel=license, where images are downloaded. */
 export type Image = {
   src: string;
   via: ImageVia;
@@ -77,7 +77,7 @@ export const packedSchemas = {
   image: imageFactsSchema,
 } as const;
 
-/** What an earlier crawl has on record of a URL whose answer had validators; the names are those of
+/** The record of an earlier crawl about a URL whose answer had validators; the names are those of
  *  a result. */
 const earlierPageSchema = carriedSchema.extend({
   /** Whose validators these are, where the URL redirects. */
@@ -146,7 +146,7 @@ export const requestSchemas = lazily({
       images: packed,
       /** Canonical absolute URLs, ASCII, separated by line feeds; a trailing one is allowed. */
       links,
-      /** What the rules of the crawl made of the page; absent: none was evaluated. [T-81] */
+      /** The result of the crawl's rules for the page; absent: none was evaluated. [T-81] */
       items: packed
         .refine((all) => all.length <= limits.itemsBytesMax, { error: 'are too long' })
         .optional(),
@@ -257,7 +257,7 @@ export const requestSchemas = lazily({
           z.strictObject({
             url,
             depth: z.int().min(0).max(65_535),
-            /** What led to it. */
+            /** The page that led to it. */
             from: url.optional(),
             page: earlierPageSchema.optional(),
           }),

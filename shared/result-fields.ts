@@ -8,7 +8,7 @@ import { robotsDirectives } from './crawl.ts';
 import { fetchErrorSchema, limits } from './protocol.ts';
 import { renderLimits, renderMisses } from './render.ts';
 
-/** What a record of the result queue is about, in the order of their numbers in the store. `link`
+/** The subject of a record of the result queue, in the order of their numbers in the store. `link`
  *  is not written yet. */
 export const recordKinds = [
   'page',
@@ -31,7 +31,7 @@ export type RecordKind = (typeof recordKinds)[number];
 export type LineKind = Exclude<RecordKind, 'image-url' | 'link'>;
 
 type ResultField = {
-  /** What a sink with columns makes of it; `time`: Unix time in ms, in JSON as RFC 3339. */
+  /** Its type in a sink with columns; `time`: Unix time in ms, in JSON as RFC 3339. */
   readonly type: 'text' | 'integer' | 'boolean' | 'json' | 'time';
   /** Kinds of lines that may have it. */
   readonly of: readonly LineKind[];
@@ -437,10 +437,10 @@ type Carried = Pick<
 
 const all: readonly (readonly [string, ResultField])[] = Object.entries(resultFields);
 
-/** What came of one fetch, as a slave reports it. */
+/** The result of one fetch, as a slave reports it. */
 export const resultSchema = z.strictObject(schemasOf(() => true) as Reported);
 
-/** What a recrawl takes over from the line of a page. */
+/** The fields that a recrawl takes over from the line of a page. */
 export const carriedSchema = z.strictObject(
   schemasOf(({ isCarried = false }) => isCarried) as Carried,
 );

@@ -1,4 +1,4 @@
-/** What rules make of a page, and what a trial of rules says: between a slave, its child, and the
+/** The results of rules for a page, and of a trial of rules: between a slave, its child, and the
  *  commands `check` and `try` of the master. Types only. Source: docs/rules.md. */
 import type { BodyEnd } from './archive.ts';
 import type { FetchSpec } from './crawl.ts';
@@ -7,7 +7,7 @@ import type { ItemRules } from './items.ts';
 
 export type Json = string | number | boolean | null | Json[] | { [key: string]: Json };
 
-/** What a slave knows of an answer. */
+/** A slave's data about an answer. */
 export type PageInput = {
   readonly url: string;
   readonly finalUrl: string;
@@ -22,8 +22,9 @@ export type PageInput = {
 };
 
 export type Values = { [name: string]: Json };
-/** What a rule did. A page counts once for a rule: as matched, empty or failed. For a field, a page
- *  with a value in some row is matched. `wrong`: pages with a value that is not of its type. */
+/** The counts of a rule. A page counts once for a rule: as matched, empty or failed. For a
+ *  field, a page with a value in some row is matched. `wrong`: pages with a value that is not
+ *  of its type. */
 export type RuleCounts = {
   pages: number;
   matched: number;
@@ -56,7 +57,7 @@ export type RuleProblem = {
   readonly isMissing?: true;
 };
 
-/** What came of a page; `failed`: the reason, in words. */
+/** The outcome of a page; `failed`: the reason, in words. */
 export type RuleOutcome = { readonly result: RuleResult } | { readonly failed: string };
 
 /** The rules of a crawl file. */
@@ -98,7 +99,7 @@ export type TrialRequest =
       readonly fetch: FetchSpec;
       readonly blocks: readonly string[];
     }
-  /** What `replay` is to evaluate. */
+  /** The input of `replay`. */
   | {
       readonly do: 'learn';
       readonly id: number;
@@ -133,7 +134,7 @@ export type TrialPage = {
 
 /** An answer as an archive has it. */
 export type ArchivedAnswer = {
-  /** What was asked for, and the task for that: another URL, if the task was redirected. */
+  /** The URL that was asked for, and its task: another URL, if the task was redirected. */
   readonly url: string;
   readonly task: string;
   readonly depth: number;
@@ -143,7 +144,7 @@ export type ArchivedAnswer = {
   readonly end: BodyEnd;
 };
 
-/** What a crawl would make of an answer. */
+/** The report that a crawl would make of an answer. */
 export type ReplayedPage = {
   readonly isPage: boolean;
   readonly isNoindex: boolean;
@@ -153,7 +154,7 @@ export type ReplayedPage = {
   readonly items?: Uint8Array;
 };
 
-/** What a sitemap lists; of an index, sitemaps. */
+/** The URLs in a sitemap; of an index, sitemaps. */
 export type TrialSitemap = {
   /** As a slave reports it. */
   readonly kind: string;

@@ -1,6 +1,6 @@
 /**
- * What a slave says of itself, and what operators ask of slaves, as schemas. Source: PROTOCOL.md
- * [T-45] [T-70] [T-80] [T-94] [C-74] [C-75].
+ * The statements of a slave about itself, and the requests of operators to slaves, as schemas.
+ * Source: PROTOCOL.md [T-45] [T-70] [T-80] [T-94] [C-74] [C-75].
  */
 import * as z from 'zod';
 import {
@@ -21,7 +21,8 @@ export const slaveRequests = ({ id }: { readonly id: z.ZodOptional<z.ZodInt> }) 
       id,
       proxies: z.array(proxyTroubleSchema).max(limits.proxiesMax),
     }),
-  /** The folders of `--images-to` to which this slave cannot write, all of them each time. [T-115] */
+  /** The folders of `--images-to` to which this slave cannot write, all of them each time.
+   *  [T-115] */
   'images.state': () =>
     z.strictObject({
       verb: z.literal('images.state'),
@@ -38,13 +39,13 @@ export const slaveRequests = ({ id }: { readonly id: z.ZodOptional<z.ZodInt> }) 
       /** Fetches under way. */
       fetching: z.int().min(0).max(limits.creditMax),
     }),
-  /** What a slave can do besides what all do: said before its first credit. [T-80] */
+  /** Abilities beyond those of all slaves, declared before the first credit. [T-80] */
   'slave.can': () =>
     z.strictObject({
       verb: z.literal('slave.can'),
       id,
-      /** `rules`: it evaluates the rules of a crawl; `archive`: it sends task.archive [T-105]. What a
-       *  newer slave can is ignored. */
+      /** `rules`: it evaluates the rules of a crawl; `archive`: it sends task.archive [T-105]. What
+       *  a newer slave can is ignored. */
       what: z.array(z.string().max(32)).max(32),
     }),
   /** No identity of this slave could log in for a crawl: the crawl is held. [T-94] */

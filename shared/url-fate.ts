@@ -14,7 +14,7 @@ export type UrlFate = {
   text: string[];
   depth?: number;
   priority?: number;
-  /** What first led to it; absent: it is a seed, or nobody knows. */
+  /** The page that first led to it; absent: it is a seed, or unknown. */
   from?: string;
   /** Failed fetches so far, and how many there may be. */
   attempts?: number;
@@ -29,7 +29,7 @@ export type UrlFate = {
   dueAt?: number;
   waitsFor?: UrlWait[];
   host?: HostRow;
-  /** What decides against it, now or when a link to it was skipped. */
+  /** The rule that decides against it, now or when a link to it was skipped. */
   rule?: UrlRule;
   /** Its line of a result file, as JSON: without `images` if it is long. */
   line?: string;
@@ -42,7 +42,7 @@ export type UrlFate = {
 type UrlWaitReason =
   | ('crawl' | 'max-pages' | 'results' | 'master' | 'slaves')
   | ('blocked' | 'breaker' | 'robots' | 'retry' | 'pace' | 'queue');
-/** What an open URL waits for; `until`: Unix time in ms. */
+/** The condition that an open URL waits for; `until`: Unix time in ms. */
 export type UrlWait = {
   what: UrlWaitReason;
   until?: number;

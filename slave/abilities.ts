@@ -1,4 +1,4 @@
-/** What this slave can do besides what all do, told to the master before its first credit.
+/** The abilities of this slave beyond those of all, declared before its first credit.
  *  Source: PROTOCOL.md, "slave.can". */
 import type { MasterClient } from '../shared/client.ts';
 import type { Logger } from '../shared/log.ts';
@@ -8,7 +8,7 @@ import { hasArticlePackages } from './rules/article-packages.ts';
 export class Abilities {
   readonly #log: Logger;
   #isSaid = false;
-  /** Who was told last. */
+  /** The connection that was told last. */
   #told: Parameters<Abilities['tell']> | undefined;
 
   constructor(log: Logger) {

@@ -1,7 +1,7 @@
 /**
- * What becomes of an answer before it is reported, outside the slots: its page waits for the
- * browser, and for the child that evaluates rules. Pages that are rendered may ask for more, so
- * they end with the connection to the master; rules ask for nothing, and go on.
+ * The way of an answer to its report, outside the slots: its page waits for the browser, and for
+ * the child that evaluates rules. Pages that are rendered may ask for more, so they end with the
+ * connection to the master; rules ask for nothing, and go on.
  */
 import { setMaxListeners } from 'node:events';
 import type { MasterClient } from '../shared/client.ts';
@@ -256,7 +256,7 @@ function pairOf(pair: string): [string, string][] {
   return equals > 0 ? [[pair.slice(0, equals), pair.slice(equals + 1)]] : [];
 }
 
-/** What the operator says to its own sites is no matter of others. */
+/** Headers that the operator sends to its own sites are no matter of others. */
 function headersFor(spec: FetchSpec, isOwn: boolean): FetchSpec['headers'] {
   if (isOwn) return spec.headers;
   if (spec.headersEverywhere !== true) return [];

@@ -33,7 +33,7 @@ export async function sendExchanges(
         { task, lease, part: number++, ...part },
         withinMs,
       );
-      // What is wrong with it is said again in the reply to the statement that follows.
+      // The reply to the statement that follows repeats its error.
       underWay.push(reply.catch(() => {}));
       bytes += part.body.length;
       if (bytes < windowBytes) continue;

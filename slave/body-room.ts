@@ -5,7 +5,7 @@
  * the master. The others pause in the middle of their answers.
  */
 
-/** What may have come of all bodies before most of them pause. */
+/** Bytes of all bodies after which most of them pause. */
 const bytesMax = 64 << 20;
 
 /** The place of one fetch. */

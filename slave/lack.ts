@@ -1,8 +1,8 @@
 /**
- * What this machine lacks for a request or for a child process, by no fault of the host or of the
- * page: descriptors, memory, processes, name servers. Such a request was not made. Its task is put
- * off, after a rest in which it keeps its slot, so that a slave fetches no more at once than it
- * can. Pages wait for the child.
+ * Resources that this machine lacks for a request or for a child process, by no fault of the host
+ * or of the page: descriptors, memory, processes, name servers. Such a request was not made. Its
+ * task is put off, after a rest in which it keeps its slot, so that a slave fetches no more at once
+ * than it can. Pages wait for the child.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from '../shared/log.ts';

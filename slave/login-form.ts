@@ -144,7 +144,7 @@ type Input = {
   /** The type of an `input` or `button`; else the name of the element. */
   readonly kind: string;
   readonly isDisabled: boolean;
-  /** What it sends if nobody touches it. */
+  /** The value that it sends if nobody touches it. */
   readonly values: readonly string[];
 };
 

@@ -1,7 +1,7 @@
 /**
  * The login of a crawl in one slave: each identity logs in before its first page, at most three
  * times. Its pages wait for that; if it fails they go back to the master, which is told why and
- * holds the crawl. Cookies stay in the identity's jar. What is sent here is in no archive and no
+ * holds the crawl. Cookies stay in the identity's jar. These requests are in no archive and no
  * log. Source: docs/login.md; PROTOCOL.md [T-93] [T-94].
  */
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -100,8 +100,8 @@ export class Logins {
   readonly #options: LoginsOptions;
   readonly #gates: WeakMap<CookieJar, Gate>;
 
-  /** `before`: those of the crawl until now. Who is logged in stays so; who failed tries again in
-   *  another round. */
+  /** `before`: those of the crawl until now. Identities that are logged in stay so; those that
+   *  failed try again in another round. */
   constructor(options: LoginsOptions, before?: Logins) {
     const isSame = before !== undefined && isDeepStrictEqual(before.#options.login, options.login);
     this.#options = options;

@@ -84,7 +84,7 @@ export class Outbox {
     return heldMs ?? (isAlone() ? 0 : othersMs);
   }
 
-  /** What belongs to a statement goes before it. */
+  /** Sends the parts that belong to a statement before it. */
   async #sendWhole(master: MasterClient, statement: Statement): Promise<unknown> {
     const { verb, body, exchanges, image } = statement as Extract<
       Statement,

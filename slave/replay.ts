@@ -16,7 +16,7 @@ import { CrawlRules } from './rules/crawl-rules.ts';
 
 /** The one crawl whose rules are known here. */
 const crawl = 1;
-/** What undici says of a connection that ended before the body did. */
+/** The error of undici for a connection that ended before the body did. */
 const cutOff = Object.assign(new Error('the archive has no more of it'), {
   code: 'UND_ERR_SOCKET',
 });

@@ -1,7 +1,7 @@
 /**
- * What the master is told of a task when its fetch has ended. Each kind of task makes its own;
- * what all kinds share is here: the result of a URL with what was found there, and a failure.
- * Pure. Source: PROTOCOL.md [T-11].
+ * The statements about tasks, for the master, when a fetch has ended. Each kind of task makes its
+ * own; the parts that all kinds share are here: the result of a URL with its findings, and a
+ * failure. Pure. Source: PROTOCOL.md [T-11].
  */
 import { packValue } from '../shared/frame.ts';
 import type { ImageFacts } from '../shared/images.ts';
@@ -22,7 +22,7 @@ export const internalError = {
   error: { kind: 'protocol', message: 'internal error' },
 } as const;
 
-/** What names the task in a statement. */
+/** The fields that name the task in a statement. */
 export type Held = Pick<TaskPush, 'task' | 'lease'>;
 
 /** The requests that name a task and its lease, and end it. */
@@ -43,7 +43,7 @@ type Of<V extends TaskVerb> = {
 };
 export type Statement = { [V in TaskVerb]: Of<V> }[TaskVerb];
 
-/** What a statement holds beside its strings and bytes. */
+/** Bytes of a statement besides its strings and buffers. */
 const ownBytes = 512;
 
 /** `bytes`: of the strings and byte strings in its body, about. */

@@ -42,7 +42,7 @@ export class TaskFetch {
     return this.#identity;
   }
 
-  /** What the archive gets of it; undefined: nothing. */
+  /** Its exchanges for the archive; undefined: none. */
   get recording(): Recording | undefined {
     return this.#recording;
   }

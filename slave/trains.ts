@@ -6,8 +6,8 @@
  *        +-- a failure, a redirect, too slow, task.recall --> given back
  *
  * The next one begins a gap after the last request has left, and only while fewer than `atOnce` are
- * under way. Whatever ends otherwise than by a definite answer ends the train: what has not begun
- * goes back to the master, which knows better when the host may be asked.
+ * under way. Any end but a definite answer ends the train: pages that have not begun go back to the
+ * master, which knows better when the host may be asked.
  * Source: PROTOCOL.md [T-146] to [T-149].
  */
 import type { MasterClient } from '../shared/client.ts';
@@ -27,7 +27,7 @@ type TrainsOptions = {
 type Train = {
   readonly gapMs: number;
   readonly atOnce: number;
-  /** What has not ended by then and not begun goes back. */
+  /** Pages that have not begun by then go back. */
   readonly endsBy: number;
   waiting: TaskPush[];
   readonly underWay: Set<number>;

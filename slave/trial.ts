@@ -140,7 +140,7 @@ class Trial {
     throw new Error('no answer of a robots.txt');
   }
 
-  /** What a sitemap lists: the same that a slave would report. */
+  /** The URLs of a sitemap, as a slave would report them. */
   async #sitemap({ url, fetch, blocks }: Asked<'sitemap'>): Promise<TrialSitemap> {
     const kind = kindOf({ kind: 'sitemap' });
     if (kind === undefined) throw new Error('no kind sitemap');

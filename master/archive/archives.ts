@@ -34,7 +34,7 @@ export class Archives {
   readonly #open = new Map<number, CrawlArchive>();
 
   readonly #saved: SavedPages;
-  /** What is being written. */
+  /** Writes under way. */
   readonly #keeping = new Set<Promise<void>>();
 
   constructor(options: ArchivesOptions) {
@@ -125,7 +125,7 @@ export class Archives {
     return { deleted, kept };
   }
 
-  /** What is archived of a crawl. */
+  /** The state of a crawl's archive. */
   statusOf(crawl: { readonly id: number }): Omit<NonNullable<CrawlStatus['archive']>, 'waits'> {
     const open = this.#open.get(crawl.id);
     const marks = open?.marks ?? archiveMarks(this.#options.store, crawl.id);

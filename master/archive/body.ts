@@ -1,10 +1,10 @@
 /**
- * What a slave sends in parts, until its statement comes: in memory as far as all bodies together
- * have room there, beyond that in a file.
+ * A body that a slave sends in parts, until its statement comes: in memory as far as all bodies
+ * together have room there, beyond that in a file.
  */
 import { readFile, rm } from 'node:fs/promises';
 
-/** What all bodies share: `UploadRoom`. */
+/** Shared by all bodies: `UploadRoom`. */
 export interface BodyRoom {
   /** True: so many more bytes may stay in memory, and are counted until `leave`. */
   enter(bytes: number): boolean;

@@ -7,7 +7,7 @@
  * Pure. Source: CDXJ as pywb writes it, https://specs.webrecorder.net/cdxj/0.1.0/
  */
 
-/** What a line says of a record. */
+/** A record, as its line has it. */
 export type Indexed = {
   readonly url: string;
   /** `WARC-Date` of the record. */

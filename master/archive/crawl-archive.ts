@@ -7,10 +7,10 @@
  * costs a sync, three more calls of the system and a commit, whatever its size. The first one after
  * a pause begins at once.
  *
- * What is on the disk before its commit does not count: a start cuts the file back to the mark of
+ * Bytes on the disk without a commit do not count: a start cuts the file back to the mark of
  * the last commit. The number of a file is on record before the file is made, so that a file
  * without a record is somebody else's, and is never touched. If the file that is written has been
- * taken away or changed, what was to be written goes to a new file, not to both, so that a program
+ * taken away or changed, the records go to a new file, not to both, so that a program
  * that merges them has each answer once. The operator is told. Its
  * index is made again. A file counts as open until its index is in order, so that a start, the next
  * file and the end of the crawl make up for one that could not be written.

@@ -21,14 +21,14 @@ import {
 } from './warc.ts';
 import type { WarcRecord } from './warc-reader.ts';
 
-/** What the master knows of a task whose exchanges are archived. */
+/** The master's data about a task whose exchanges are archived. */
 export type About = {
   /** Its URL. */
   readonly task: string;
   /** The last exchange is its answer; false: the attempt failed. */
   readonly isAnswered: boolean;
   readonly depth: number;
-  /** What led to it; undefined: it is a seed, or a host's robots.txt. */
+  /** The page that led to it; undefined: it is a seed, or a host's robots.txt. */
   readonly from: string | undefined;
   /** `page`, `sitemap`, `robots`. */
   readonly kind: string;
@@ -178,7 +178,7 @@ export class RecordMaker {
     ];
   }
 
-  /** What a browser made of the last answer. The name of a screenshot is the one that
+  /** The browser's result for the last answer. The name of a screenshot is the one that
    *  Browsertrix uses. Source: ISO 28500 (WARC 1.1), 6.4 and 6.8. */
   #view({ url, at, end }: Exchange, view: ViewName, body: readonly Uint8Array[]): Promise<Member> {
     const isHtml = view === 'html';

@@ -99,7 +99,7 @@ type Draft = {
   nextPart: number;
 };
 
-/** What one session has sent and not reported. */
+/** Bodies that one session has sent and not reported. */
 export class SessionUploads {
   /** Images that it has sent. */
   readonly contents: SessionContents;

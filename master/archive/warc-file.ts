@@ -77,7 +77,7 @@ export class WarcFile {
   /** Cuts it back to an earlier length, unless somebody else has written behind it. */
   async takeBack(length: number): Promise<void> {
     const { size } = await this.#handle.stat();
-    // What cannot be cut stands there twice.
+    // A record that cannot be cut stands there twice.
     if (size === this.length) await this.#handle.truncate(length).catch(() => {});
     this.length = length;
   }

@@ -1,6 +1,6 @@
 /**
  * A crawl file: the options of a crawl by the names of their flags, its seeds, and the rules of its
- * items, in YAML or JSON. What is wrong with it is said with its line and its key.
+ * items, in YAML or JSON. An error names its line and its key.
  * Source: docs/crawl-files.md, docs/rules.md.
  */
 import type { Command, Option } from 'commander';
@@ -88,8 +88,8 @@ export function isCrawlFile(argument: string): boolean {
   return /\.(?:ya?ml|json)$/i.test(argument) && !argument.includes('://');
 }
 
-/** `text`: what stands there, if that is not in a file. @throws ConfigError the first fault, with its
- *  line and key */
+/** `text`: what stands there, if that is not in a file. @throws ConfigError the first fault, with
+ *  its line and key */
 export function readCrawlFile(path: string, text?: string): CrawlFile {
   const file = readYaml(path, 'crawl file', text);
   const { value } = file;
@@ -237,7 +237,7 @@ function specOf(
   }
 }
 
-/** What would be found when a source is asked. */
+/** The faults that would be found when a source is asked. */
 function refuseSources(list: SeedList, { everyMs }: CrawlSpec, fault: Fault): void {
   for (const part of list.parts) {
     if (!('source' in part)) continue;
@@ -268,7 +268,7 @@ function outputsOf(outputs: unknown, fault: Fault): Output[] | undefined {
   });
 }
 
-/** What is downloaded: `images`, or which. */
+/** The files to download: `images`, or which. */
 function downloadOf(download: unknown, fault: Fault): Download | undefined {
   if (download === undefined) return undefined;
   const parsed = downloadSchema.safeParse(downloadFrom(download));

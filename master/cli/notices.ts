@@ -133,7 +133,7 @@ export class Notices implements FrontierListener, ResultListener<CrawlView> {
     this.#rulesEnded(crawl);
   }
 
-  /** What each rule found; one that never matched is likely wrong. */
+  /** The counts of each rule; one that never matched is likely wrong. */
   #rulesEnded(crawl: CrawlView): void {
     const { name, spec, counters } = crawl;
     const { rules } = crawl.status();

@@ -87,7 +87,7 @@ export function parseMasterOptions(argv: readonly string[], env: NodeJS.ProcessE
 
 type Take = (options: Exclude<MasterOptions, ServeOptions>) => void;
 
-/** What the name of a command looks like, or asks for the names. Seeds and files have a dot, a
+/** Does it look like the name of a command, or ask for the names? Seeds and files have a dot, a
  *  colon or a slash. */
 const mayBeCommand = /^[a-z]+$|^--?h/;
 

@@ -153,7 +153,7 @@ export function urlsOf(text: string): EarlierUrl[] {
   // The new crawl finds its sitemaps itself. Sent here, a sitemap would be fetched as a page, too,
   // and at depth 0 it would add its host to the scope.
   if (sitemap !== undefined) return [];
-  // What was sent is in no line: its seeds are added again.
+  // The body that was sent is in no line: its seeds are added again.
   if (method !== undefined) return [];
   const at = typeof depth === 'number' ? depth : 0;
   const page = earlierPageOf(line);

@@ -1,4 +1,4 @@
-/** What is said of the rules of a crawl: in `status`, and at its end. */
+/** The lines about the rules of a crawl: in `status`, and at its end. */
 import { amount, grouped } from '../../shared/amount.ts';
 import { type FollowRule, followCount } from '../../shared/follow.ts';
 import { fieldsOfRule, type ItemRules } from '../../shared/items.ts';
@@ -36,7 +36,7 @@ export function followWarnings(follow: readonly FollowRule[], rules: Counts = {}
   });
 }
 
-/** What is likely wrong with the rules of a crawl that ends. `unchanged`: pages that it did not read
+/** The likely mistakes in the rules of a crawl that ends. `unchanged`: pages that it did not read
  *  again, on which the rules were not tried. */
 export function ruleWarnings(items: ItemRules, rules: Counts = {}, unchanged = 0): string[] {
   // Nobody wrote the rule of an output of links, and a link needs no `rel`.

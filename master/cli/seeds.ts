@@ -1,7 +1,7 @@
 /**
  * `--seeds`: the URLs of files, or of standard input (`-`). One URL a line; blank lines and lines
- * that begin with `#` are ignored. A file is read whole before any of its URLs is used, so that a bad
- * line changes nothing. Files and lines are bounded.
+ * that begin with `#` are ignored. A file is read whole before any of its URLs is used, so that a
+ * bad line changes nothing. Files and lines are bounded.
  */
 import { createReadStream } from 'node:fs';
 import { amount, grouped } from '../../shared/amount.ts';
@@ -100,7 +100,7 @@ export function countOf({ seeds, requests = [] }: Seeds): number {
   return seeds.length + requests.length;
 }
 
-/** What a command that ends too early says. */
+/** The error of a command that ends too early. */
 export function partlyAdded(count: number, all: Seeds): string {
   const added = `${grouped(count)} of ${amount(countOf(all), 'seed')} are added`;
   return `${added}; the same command adds the others`;

@@ -211,7 +211,7 @@ export function serveOptions(program: Command, seeds: string[], env: NodeJS.Proc
     program.opts()['stream'] === true ? streamedFile() : undefined,
   );
   const values = serveSchema.parse(program.opts(), rarely);
-  // What the environment says comes before the config file.
+  // The environment comes before the config file.
   const isKeyFile =
     values.authkeyFile !== undefined &&
     (program.getOptionValueSource('authkeyFile') !== 'config' || env['ORB_AUTHKEY'] === undefined);
@@ -234,9 +234,9 @@ export function serveOptions(program: Command, seeds: string[], env: NodeJS.Proc
     spec,
     /** Of the seeds and the items; undefined: none was given. */
     crawlFile: program.opts()['crawlFile'] as string | undefined,
-    /** What stands in it, if a program has sent it. */
+    /** Its text, if a program has sent it. */
     crawlText: program.opts()['crawlText'] as string | undefined,
-    /** What is odd about the environment. */
+    /** Oddities of the environment. */
     warnings: [] as readonly string[],
     /** The options that the operator gave, by the names of their attributes. */
     given: givenIn(program),

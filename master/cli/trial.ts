@@ -1,7 +1,7 @@
 /**
- * slave.js as a helper of `check`, `try` and computed seeds: it knows rules, and fetches a page as a
- * crawl would.
- * This side decides what it may ask: robots.txt first, then the page after the delay of its host.
+ * slave.js as a helper of `check`, `try` and computed seeds: it knows rules, and fetches a page as
+ * a crawl would. This side decides what it may ask: robots.txt first, then the page after the delay
+ * of its host.
  */
 import { type ChildProcess, fork } from 'node:child_process';
 import { existsSync } from 'node:fs';
@@ -132,7 +132,7 @@ export class Trial {
     if (fault !== undefined) throw new ConfigError(fault);
   }
 
-  /** What a crawl would make of an archived answer. Nothing is fetched. */
+  /** Shows what a crawl would make of an archived answer. Nothing is fetched. */
   async replay(answer: ArchivedAnswer): Promise<ReplayedPage> {
     const { page } = await this.#ask('replayed', (id) => ({ do: 'replay', id, ...answer }));
     return page;

@@ -14,8 +14,8 @@ type YamlFile = {
   lineOf(path: readonly PropertyKey[]): number;
 };
 
-/** `what`: the kind of file, for errors. `given`: its text, as JSON, where that is not in a file; it
- *  stands for one at `path`. @throws ConfigError */
+/** `what`: the kind of file, for errors. `given`: its text, as JSON, where that is not in a file;
+ *  it stands for one at `path`. @throws ConfigError */
 export function readYaml(path: string, what: string, given?: string): YamlFile {
   const text = given ?? textOf(path, what);
   try {
@@ -66,7 +66,7 @@ function refuseOdd(
   if (at.length > levelsMax) {
     throw fault(at, `is more than ${levelsMax} levels deep, or holds itself by an alias`);
   }
-  // What stands at the top is a key that is not known.
+  // At the top it is an unknown key, which is reported as such.
   const isLost = at.length > 0 && Object.hasOwn(value, '__proto__');
   if (isLost) throw fault([...at, '__proto__'], 'cannot be a key');
   for (const key in value) {

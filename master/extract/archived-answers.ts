@@ -63,7 +63,7 @@ export class ArchivedAnswers {
     );
   }
 
-  /** What names the archive. */
+  /** The argument that names the archive. */
   get path(): string {
     return join(this.folder, this.#only ?? '');
   }
@@ -84,7 +84,7 @@ export class ArchivedAnswers {
         }
       }
       if (held === undefined) continue;
-      // What it was to its task is not written yet.
+      // The record that says what the answer was to its task is not written yet.
       if (isLast && (await this.#isOurs(file))) {
         this.cutAt ??= { file, offset: held.offset };
         return;
@@ -274,7 +274,7 @@ function endOf(fields: WarcRecord['fields']): BodyEnd {
   return bodyEnds.find((end) => end === said) ?? 'unspecified';
 }
 
-/** Other programs keep the chunks of a body. What is no chunk ends it. Source: RFC 9112, 7.1. */
+/** Other programs keep the chunks of a body. Anything else ends it. Source: RFC 9112, 7.1. */
 function unchunked(body: Buffer): Buffer {
   const chunks: Buffer[] = [];
   for (let at = 0; at < body.length; ) {

@@ -1,12 +1,12 @@
 /**
- * What an extraction writes, in a folder of its own: `items.jsonl`, `rejected.jsonl`, and what it
+ * The files of an extraction, in a folder of its own: `items.jsonl`, `rejected.jsonl`, and what it
  * needs to go on: `extract.json`, the place in the archive and the lengths of the files, and
  * `extract.names`, a hash for each page that counts.
  *
  *     append the files --> sync them --> replace extract.json
  *
- * What stands behind the lengths on record does not count: the next run cuts it, so that a kill at
- * any moment leaves each row once.
+ * Bytes behind the recorded lengths do not count: the next run cuts them, so that a kill at any
+ * moment leaves each row once.
  */
 import { randomBytes } from 'node:crypto';
 import { rmSync } from 'node:fs';
@@ -29,7 +29,7 @@ const all = Object.keys(names) as Name[];
 const cursorName = 'extract.json';
 const lockName = 'extract.lock';
 
-/** What the cursor says of the pages so far. */
+/** Counts of the pages so far, in the cursor. */
 export type ExtractCounts = {
   /** Answers that were read, and those of them that count as pages. */
   answers: number;
@@ -52,7 +52,7 @@ type OutputCursor = {
 
 type Cursor = {
   readonly version: 1;
-  /** What the rows depend on: another digest makes other rows. */
+  /** Digest of all that the rows depend on: another digest makes other rows. */
   readonly rules: string;
   readonly archive: string;
   readonly place: Place | undefined;
@@ -187,7 +187,7 @@ export class ExtractFiles {
     });
   }
 
-  /** Idempotent. What was not committed does not count. */
+  /** Idempotent. Rows that were not committed do not count. */
   async close(): Promise<void> {
     for (const name of all) await this.#handles[name].close().catch(() => {});
     rmSync(join(this.#folder, lockName), { force: true });
@@ -252,7 +252,7 @@ async function cursorIn(folder: string): Promise<Cursor | undefined> {
 
 /** A new extraction needs a folder of its own. */
 async function refuseOthers(folder: string): Promise<void> {
-  // What a run leaves that was killed before its first commit.
+  // The files of a run that was killed before its first commit.
   const own: readonly string[] = [...Object.values(names), lockName, `${cursorName}.new`];
   const found = await readdir(folder);
   const others = found.filter((name) => !own.includes(name));

@@ -36,7 +36,7 @@ type Follower = {
   readonly kind: SinkKind;
   readonly file: FileHandle;
   sink: Sink | undefined;
-  /** What its sink has, or gathers. */
+  /** The rows that its sink has, or gathers. */
   given: { readonly lines: number; readonly bytes: number };
   /** Batches that it gathers: where each ends. */
   gathered: { readonly lines: number; readonly bytes: number }[];
@@ -207,7 +207,7 @@ export function outputsOfRows(outputs: readonly NamedOutput[]): {
   };
 }
 
-/** What its sinks say to an operator of a master. */
+/** The messages of its sinks to an operator of a master. */
 async function guarded<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work();

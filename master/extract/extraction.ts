@@ -79,7 +79,7 @@ export class Extraction {
         await settle();
       }
     }
-    // What stands before a damaged record counts.
+    // Records before a damaged one count.
     while (ahead.length > 0) await settle();
     await this.#files.commit();
     await this.#outputs.write(true);

@@ -33,7 +33,7 @@ export type Seeds = Omit<Requests['crawl.add'], 'verb' | 'id'> & {
 };
 /** URLs of an earlier crawl for a new one. */
 export type Again = Omit<Requests['crawl.recrawl'], 'verb' | 'id'> & {
-  /** What is on record in the same commit, of a crawl with this number. */
+  /** Changes in the same commit, for a crawl with this number. */
   readonly also?: (crawl: number) => readonly Change[];
 };
 
@@ -149,7 +149,7 @@ export class Admission {
 
   #found(crawl: Crawl, wanted: ReadonlySet<string>, found: FoundAddresses): void {
     const { dispatcher, events } = this.#options;
-    // What is cut off by the end is looked up at the next start.
+    // Names that the end cuts off are looked up at the next start.
     if (dispatcher.isDraining) return;
     events.seedsFound(crawl, crawl.seedHosts.news(wanted, found));
   }

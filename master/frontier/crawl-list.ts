@@ -83,7 +83,7 @@ export class CrawlList {
     return this.#options.buried.list(this.#options.crawls.named(name), after, limit);
   }
 
-  /** What is archived of a crawl; undefined: it has no archive. */
+  /** The state of a crawl's archive; undefined: it has none. */
   archiveOf(name: string): CrawlStatus['archive'] {
     const { archives, crawls } = this.#options;
     const crawl = crawls.named(name);
@@ -103,7 +103,7 @@ export class CrawlList {
     return crawl.isOpen ? (results.failingOf?.(crawl) ?? []) : [];
   }
 
-  /** What is kept of the images of a crawl; undefined: it downloads none. */
+  /** Counts of the images that a crawl keeps; undefined: it downloads none. */
   downloadsOf(name: string): CrawlStatus['downloads'] {
     const { crawls } = this.#options;
     const crawl = crawls.named(name);

@@ -1,5 +1,5 @@
 /**
- * What happens in the frontier, as one stream of typed events. Each event is a method of the
+ * The events of the frontier, as one typed stream. Each event is a method of the
  * listeners, called in the order of events, after the change of the crawl or task is on the
  * disk. None is called for each page: reports and leases are counted, and `counted` tells the
  * counts.

@@ -218,7 +218,7 @@ function nextOf(crawls: readonly Crawl[], id: number): Crawl | undefined {
   return next;
 }
 
-/** What a host is ordered by, the largest first. */
+/** The key that orders hosts, the largest first. */
 function amountOf(host: Host, sort: HostSort, only: Crawl | undefined): number {
   if (sort === 'failed') return host.failed;
   const waiting = waitingOf(host, only?.id).count;

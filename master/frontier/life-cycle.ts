@@ -38,7 +38,7 @@ type LifeCycleOptions = {
 
 /** A cancelled crawl keeps the results that are not written yet. */
 const cancelledTables: readonly CrawlTable[] = crawlTables.filter(
-  // What was kept stays on record, so that a removal knows its files.
+  // Kept images stay on record, so that a removal knows their files.
   (table) => table !== 'results' && table !== 'contents' && table !== 'spares',
 );
 /** How long a crawl that is over keeps its filter after it was asked for. */
@@ -68,9 +68,9 @@ export class LifeCycle implements ResultListener<Crawl> {
     this.#turned(crawl);
   }
 
-  /** Lets it go on: ends the reason for which it is held first. With `newFiles`, its sinks begin new
-   *  files. @throws CommandError E_BAD_REQUEST its results can still not be written, or a variable
-   *  of its login is still not set */
+  /** Lets it go on: ends the reason for which it is held first. With `newFiles`, its sinks begin
+   *  new files. @throws CommandError E_BAD_REQUEST its results can still not be written, or a
+   *  variable of its login is still not set */
   async resume(crawl: Crawl, newFiles: boolean): Promise<Resumed> {
     const { results, events } = this.#options;
     // Its files may have been moved while it was paused: then this holds it.

@@ -131,11 +131,11 @@ export class SpecChanges {
     }
   }
 
-  /** What waits may have its turn now, or the crawl be done. */
+  /** Tasks that wait may have their turn now, or the crawl be done. */
   #wake(crawl: Crawl): void {
     const { crawls, dispatcher, lifeCycle } = this.#options;
     if (crawl.state === 'cancelled') return;
-    // What slaves have could not be taken any more, and the crawl would wait for it.
+    // Pages that slaves hold could not be taken any more, and the crawl would wait for them.
     if (crawl.isFull) dispatcher.takeBack(({ task }) => task.queue.crawl === crawl.id);
     crawls.queues.wake(crawl);
     dispatcher.dispatchSoon();

@@ -1,7 +1,7 @@
 /**
- * What the frontier does with each URL, told as it happens, for `--log-level debug`. Undefined where
- * nobody listens, so that a call site with `?.` then builds nothing: unlike `FrontierEvents`, these
- * are told for each page.
+ * The steps of the frontier for each URL, logged as they happen, for `--log-level debug`. Undefined
+ * where nobody listens, so that a call site with `?.` then builds nothing: unlike `FrontierEvents`,
+ * these are told for each page.
  */
 import type { FetchErrorBody } from '../../shared/requests.ts';
 import type { Lease } from './dispatch/leases.ts';

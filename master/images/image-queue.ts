@@ -3,7 +3,7 @@
  *
  *     append --> queue --> a round is written durably by its keeper --> `then`, in order
  *
- * What is on the disk before its commit does not count: it is written again, or swept away when the
+ * A file on the disk without a commit does not count: it is written again, or swept away when the
  * crawl is finished. `Images` has one for each crawl.
  */
 import { messageOf } from '../../shared/errors.ts';
@@ -19,7 +19,7 @@ export type KeptContent = {
   readonly bytes: number;
   readonly pieces: readonly Uint8Array[];
   readonly thumbnail?: Uint8Array | undefined;
-  /** What is known of it, for a keeper that writes that, too. */
+  /** Metadata of the image, for a keeper that writes it, too. */
   readonly about: Readonly<Record<string, unknown>>;
 };
 /** `fault`: why it could not be written; undefined: it is on the disk, `place` in which shard. */

@@ -106,7 +106,7 @@ export class Images {
     for (const folder of [...this.#open.values()]) await folder.idle();
   }
 
-  /** What is on record of an image. */
+  /** The record of an image. */
   #rowOf(crawl: number, sha256: Uint8Array): KeptImage | undefined {
     const row = this.#options.store.get('contents', contentKey(crawl, sha256));
     return row && decodeContent(row);

@@ -72,7 +72,7 @@ export class TarShards implements ImageKeeper {
     return isFileOf(this.#pathOf(place.shard), (size) => size >= place.at + bytes);
   }
 
-  /** What is in a shard stays there. */
+  /** Images in a shard stay there. */
   async drop(): Promise<void> {}
 
   /** Images are in the order of their commits, so what a crash left is at the end. */

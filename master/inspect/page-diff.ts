@@ -115,7 +115,7 @@ function compared(before: Page, after: Page): 'same' | 'changed' | 'unknown' {
   return after.isUnchanged && !isOther ? 'same' : 'unknown';
 }
 
-/** What a host says of it; the first letter tells dates from tags, which cannot be compared. */
+/** A validator of the host; the first letter tells dates from tags, which cannot be compared. */
 function versionOf({ etag, lastModified }: Line): string | undefined {
   if (typeof lastModified === 'string') return `d${lastModified}`;
   return typeof etag === 'string' ? `e${etag.replace(/^W\//, '')}` : undefined;

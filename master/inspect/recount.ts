@@ -195,7 +195,8 @@ function movedParts(
   return moved;
 }
 
-/** What of the ledger is not as it was counted; lines of files that are not there are left out. */
+/** The figures of the ledger that differ from the count; lines of files that are not there are left
+ *  out. */
 function differences(
   crawl: LookedCrawl,
   lines: LineCounts,
@@ -207,7 +208,7 @@ function differences(
   const compare = (what: string, said: number, found: number) => {
     if (said !== found) differs.push({ what, ledger: said, counted: found });
   };
-  // What a cancelled crawl had is erased bit by bit.
+  // The rows of a cancelled crawl are erased bit by bit.
   const isErased = crawl.state === 'cancelled';
   let waiting = 0;
   for (const [kind, number] of Object.entries(kindNumbers)) {

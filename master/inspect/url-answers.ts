@@ -1,7 +1,7 @@
 /**
- * Answers why a URL was fetched, or was not: in one crawl, from its store and its files. What can
- * take long, such as a search in files, goes in slices: an answer either is whole, or has a cursor
- * to go on with.
+ * Answers why a URL was fetched, or was not: in one crawl, from its store and its files. Work that
+ * can take long, such as a search in files, goes in slices: an answer either is whole, or has a
+ * cursor to go on with.
  *
  *     what was it admitted as? --nothing--> the decision is made again, as if a link came now
  *              |
@@ -10,8 +10,8 @@
  *                                                                  |
  *              a line says "given up", and its row is gone: it was put back since, so look again
  *
- * `UrlLook` knows the crawl; this file and its neighbours read. A master that runs and one that does
- * not are asked alike.
+ * `UrlLook` knows the crawl; this file and its neighbours read. A master that runs and one that
+ * does not are asked alike.
  */
 import { CommandError } from '../../shared/errors.ts';
 import { decodeValue, encodeValue } from '../../shared/frame.ts';
@@ -149,7 +149,7 @@ export class UrlAnswers {
   }
 }
 
-/** What a search has found. */
+/** The results of a search. */
 type Found = {
   readonly round: number;
   readonly open: readonly OpenAt[];

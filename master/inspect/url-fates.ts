@@ -19,7 +19,7 @@ import type { ResultLine, UrlLines } from './url-lines.ts';
 
 /** A longer line is returned without its images. */
 const lineCharsMax = 64 << 10;
-/** What leaves a URL out by a rule of its host, which may change. */
+/** The rule of its host that leaves a URL out, which may change. */
 const rulesOfHosts: readonly string[] = ['robots'];
 
 type Found = {
@@ -106,7 +106,7 @@ export class FateWriter {
     ];
   }
 
-  /** What else it is. */
+  /** Its other roles. */
   addNotes(fates: readonly UrlFate[]): void {
     const [first] = fates;
     if (first === undefined) return;
@@ -234,7 +234,7 @@ export class FateWriter {
   }
 }
 
-/** What became of a URL, by its line. */
+/** The fate of a URL, by its line. */
 function doneText(line: ResultLine): string {
   const { sitemap, error, redirectedTo, images, canonical, excluded, status, type } = line;
   if (error !== undefined) {

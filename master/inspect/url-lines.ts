@@ -16,8 +16,8 @@ import { isRowKind, sectionsOf } from '../store/result-rows.ts';
 import { batches, type Rows } from '../store/store.ts';
 import { firstSpot, lineAt, type SearchedFile, type Spot, searchLines } from './line-search.ts';
 
-/** What a line is to a URL: its own as a page, as a sitemap, as an image that was downloaded, as a
- *  skipped link, or the line of another URL that names it in this field. */
+/** The role of a line for a URL: its own as a page, as a sitemap, as an image that was downloaded,
+ *  as a skipped link, or the line of another URL that names it in this field. */
 export const lineRoles = [
   'page',
   'sitemap',
@@ -109,7 +109,7 @@ export async function searchUrl(
     await searchWaiting(store, crawl.id, recorded.commit, url, (file, text) =>
       take(file, text, undefined),
     );
-    // What was written meanwhile may have been passed over.
+    // The search may have passed over lines that were written during it.
     if (recordedOf(store, crawl.id).commit === recorded.commit) break;
     if (left <= 0) return { isEnd: false, place: { ...spots, found } };
   }

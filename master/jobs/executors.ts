@@ -21,7 +21,7 @@ export type Executor = {
   readonly jobs: Set<number>;
 };
 
-/** What a job asks of its slave. */
+/** Requirements of a job on its slave. */
 export type Wish = JobCall & { readonly on: string; readonly bound?: string | undefined };
 
 const shownMax = 8;
@@ -98,7 +98,7 @@ function notAllowed(wish: Wish, by: readonly Executor[], isEvery: boolean): stri
   return `no connected slave allows ${what}; the ${kind} of ${first?.peer.name}: ${has}`;
 }
 
-/** What waits for a slave that is not there, or has no room; for people. */
+/** Says for people why a job waits: no slave that allows it, or none with room. */
 export function waitText(wish: Wish, refusal: string | undefined): string {
   if (refusal !== undefined) return refusal;
   return `every slave that allows ${callText({ ...wish, args: [] })} is busy`;

@@ -34,7 +34,7 @@ type JobFileOptions = {
   readonly folder: string;
   readonly room: Room & { refused(): void };
   readonly warn: (line: string) => void;
-  /** What cannot go on ends the master. */
+  /** An error after which the master cannot go on. */
   readonly onError: (error: unknown) => void;
   /** The lines of all jobs up to this one are in the file. */
   readonly onWritten: (seq: number) => void;
@@ -186,7 +186,7 @@ export class JobFile {
     }
     await this.#file?.close().catch(() => {});
     this.#file = undefined;
-    // What was moved away is followed by a new one at once.
+    // If the file was moved away, the next line begins a new one at once.
     if (!existsSync(this.path)) return;
     const text = `${messageOf(error)}, or move it away`;
     if (this.#held !== text) warn(`no job begins: ${text}`);

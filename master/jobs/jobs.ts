@@ -137,7 +137,7 @@ export class Jobs {
     return this.#waiting.size + this.#running.size + this.#options.file.waiting > 0;
   }
 
-  /** What a slave runs; undefined: it takes no commands. */
+  /** Programs and scripts that a slave runs; undefined: it takes no commands. */
   executorOf(peer: JobPeer): Executor | undefined {
     return this.#executors.of(peer);
   }

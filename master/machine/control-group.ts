@@ -1,8 +1,7 @@
 /**
- * What Linux lets this process have: the limits of its control group and of those above it, as
- * `docker run --cpus 1.5 --memory 512m` or a systemd unit sets them.
- * Source: Linux, "Control Group v2", cpu.max and memory.max; v1, cpu.cfs_quota_us and
- * memory.limit_in_bytes.
+ * Resources that Linux lets this process have: the limits of its control group and of those above
+ * it, as `docker run --cpus 1.5 --memory 512m` or a systemd unit sets them. Source: Linux, "Control
+ * Group v2", cpu.max and memory.max; v1, cpu.cfs_quota_us and memory.limit_in_bytes.
  */
 import { existsSync, readFileSync } from 'node:fs';
 import { totalmem } from 'node:os';

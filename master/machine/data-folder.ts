@@ -25,7 +25,7 @@ import { isDiskFull, refusalText } from './disk-room.ts';
 import { makeFolder } from './make-folder.ts';
 import { isSameFile } from './same-file.ts';
 
-/** What to do when the disk has failed. */
+/** Advice for when the disk has failed. */
 export const afterFault =
   'all that was acknowledged is on the disk: repair the disk, and start again';
 
@@ -78,7 +78,7 @@ export class DataFolder {
   readonly path: string;
   readonly #lock: string;
   readonly #address: string;
-  /** What this process has written into it. */
+  /** The text that this process has written into it. */
   readonly #own: string;
   readonly #touch: NodeJS.Timeout;
 

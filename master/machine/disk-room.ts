@@ -7,8 +7,8 @@
  *       ^                                                             |
  *       +-------- free space again, and a trial write succeeds -------+
  *
- * What is to be written may need more than the trial: many files where few inodes are left, or much
- * of a quota. If it is refused again, it is tried after a pause, which grows.
+ * A write may need more than the trial: many files where few inodes are left, or much of a quota.
+ * If it is refused again, it is tried after a pause, which grows.
  */
 
 import { existsSync, rmSync, type StatsFs, statfsSync, writeFileSync } from 'node:fs';
@@ -141,7 +141,7 @@ export class DiskRoom {
     const waiting = this.#waiting;
     this.#waiting = [];
     for (const resolve of waiting) resolve();
-    // What was refused more than once has room when it is not refused once more.
+    // A write that was refused more than once has room when it is not refused once more.
     if (this.#pauseMs === 0) this.#tellFree();
     else this.#timer = setTimeout(() => this.#tellFree(), againMs);
   }

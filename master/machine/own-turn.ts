@@ -29,7 +29,7 @@ function turnOf(line: Line): Promise<void> {
 function arm(line: Line): void {
   if (line.isArmed || line.waiting.length === 0) return;
   line.isArmed = true;
-  // What is set within an immediate runs in the next turn.
+  // An immediate that is set within another runs in the next turn.
   setImmediate(() => void doSome(line));
 }
 

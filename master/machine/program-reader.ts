@@ -52,7 +52,7 @@ export class ProgramReader {
     }
   }
 
-  /** Who waits looks again. */
+  /** Makes those that wait look again. */
   wake(): void {
     this.#wake();
   }

@@ -2,7 +2,7 @@
 import { availableParallelism, totalmem } from 'node:os';
 import { groupLimits } from './control-group.ts';
 
-/** What this process may use. */
+/** The CPUs and the memory that this process may use. */
 type Room = {
   /** Cores; a container may have 1.5. */
   readonly cores: number;

@@ -45,7 +45,7 @@ export class StatusBlock {
     if (erased !== '') this.#screen.write(erased);
   }
 
-  /** What takes the cursor back to the first row, and erases from there. */
+  /** The sequence that takes the cursor back to the first row, and erases from there. */
   #erased(): string {
     const columns = Math.max(1, this.#screen.columns);
     const rowsOf = (line: string) => Math.max(1, Math.ceil(widthOf(line) / columns));
@@ -54,7 +54,7 @@ export class StatusBlock {
   }
 }
 
-/** A part of a line. What is more to say, in parentheses, goes first if it does not fit; then the
+/** A part of a line. If the line is too long, `more`, in parentheses, is left out first; then the
  *  part with the highest rank. */
 export type Part = { readonly text: string; readonly rank: number; readonly more?: string };
 

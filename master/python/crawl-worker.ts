@@ -54,7 +54,7 @@ type NotedPut = {
 };
 
 const nothing: NotedPut = { links: '', images: [], told: {}, items: noItems };
-/** What the items of Python programs have in place of a rule. */
+/** Name in place of a rule for the items of Python programs. */
 const itemRule = 'item';
 
 /** The end of a wait for a page. `over`: none will come. `busy`: none before the program finishes

@@ -6,8 +6,8 @@
  * process whose connections end within a second. A thread that ends sends nothing either, but the
  * other connections of its process stay.
  *
- * A program that makes a proxy for each call, as in `m.jobs().get()`, sends a `decref` when it drops
- * one, too. It goes on only if it holds another proxy, whose `decref` will announce its exit.
+ * A program that makes a proxy for each call, as in `m.jobs().get()`, sends a `decref` when it
+ * drops one, too. It goes on only if it holds another proxy, whose `decref` will announce its exit.
  *
  * Short connections do not name their process, but each names the ident from its `create`. So every
  * `create` gets an ident of its own, `queue#n`, and a message about one proxy never counts for
@@ -38,8 +38,8 @@ type Known = {
 /** Idents of one process and its forks, as far as is known: linked to the one that was first. */
 type Family = { parent?: Family };
 
-/** The proxies that the clients of an address make. Who makes one is not said: a second one that
- *  comes right after is of the same client, unless several clients are at it. */
+/** The proxies that the clients of an address make. The protocol does not name the
+ *  client: a second one that comes right after is of the same client, unless several are at it. */
 type Makings = {
   /** Idents without the `decref` that ends their making, the oldest first. */
   readonly open: Map<string, number>;
@@ -196,7 +196,7 @@ export class OrderlyExits {
     return makings;
   }
 
-  /** What was made right before now. */
+  /** The proxy that was made right before now. */
   #lastOf({ last }: Makings): Makings['last'] {
     return last !== undefined && this.#now() - last.at <= nextMakingMs ? last : undefined;
   }

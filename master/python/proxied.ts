@@ -26,7 +26,7 @@ export interface Caller {
 export type Answer = Buffer | undefined | Promise<Buffer | undefined>;
 export type Method = (caller: Caller, request: PyRequest) => Answer;
 
-/** What a connection has used of an object. */
+/** The uses of an object by a connection. */
 export type Use = {
   /** Of its proxies that the client has not dropped; bounded. */
   readonly idents: Set<string>;

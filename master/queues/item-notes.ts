@@ -1,5 +1,5 @@
 /**
- * What is on record of items besides their values, in `meta`, for queues whose users ask for it:
+ * The record of items besides their values, in `meta`, for queues whose users ask for it:
  *
  *     queue-attempts/ | queue | 0 | seq u48             -> how often it has returned
  *     queue-delayed/ | queue | 0 | due u48 | delay u32 | number u48

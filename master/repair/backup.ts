@@ -115,7 +115,7 @@ export class Backups {
     await this.#refuse(folder);
     await Promise.allSettled(this.#others);
     const unfinished = unfinishedIn(this.#options.dataFolder);
-    // What a start could not delete.
+    // The remains of a backup that a start could not delete.
     await rm(unfinished, { recursive: true, force: true });
     try {
       const path = storeFile(join(unfinished, 'data/store'));
@@ -335,7 +335,7 @@ async function synced(path: string): Promise<number> {
   }
 }
 
-/** What a sparse file really takes. */
+/** Bytes that a sparse file really takes. */
 function usedBytes(path: string): number {
   return statSync(path).blocks * 512;
 }

@@ -56,7 +56,7 @@ export function refuseDamagedHead(path: string, outFolder: string): void {
   if (damage !== undefined) throw damagedStore(path, outFolder, damage);
 }
 
-/** What the operator has to do about a store that is damaged. */
+/** Advice to the operator of a damaged store. */
 export function damagedStore(path: string, outFolder: string, damage: string): ConfigError {
   const folders = `--data ${shellWord(dirname(dirname(path)))} --out ${shellWord(outFolder)}`;
   return new ConfigError(
@@ -130,7 +130,7 @@ function check(file: StoreFile, meta: Meta): void {
   tableOf('meta', (key, value) => {
     if (key.equals(formatKey)) format = value[0] ?? formatVersion;
   });
-  // What it calls whole is not known here.
+  // This version does not know what is whole in another format.
   if (format > formatVersion) throw otherFormat(format, formatVersion);
   const crawls: SummedCrawl[] = [];
   tableOf('crawls', (key, value) => crawls.push(summedCrawl(key, value)));

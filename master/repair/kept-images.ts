@@ -1,5 +1,5 @@
 /**
- * What is on record of the images that a crawl keeps, from the lines that it wrote of them: for
+ * The records of the images that a crawl keeps, from the lines that it wrote of them: for
  * repair, where rows of `contents` are lost. Without its row an image would be deleted when the
  * crawl ends, as what a crash has left.
  */

@@ -61,7 +61,7 @@ export async function readSeenAhead(path: string, serving: Serving): Promise<voi
     const ms = Math.round(performance.now() - began);
     log.debug({ bytes, ms }, 'seen URLs read into the page cache');
   } catch (error) {
-    // Who needs what cannot be read says so.
+    // A later read of the same bytes reports the error.
     log.debug({ reason: messageOf(error) }, 'seen URLs not read into the page cache');
   }
 }

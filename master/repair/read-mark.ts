@@ -67,8 +67,8 @@ function markOf(path: string): string {
   return `${path}.read`;
 }
 
-/** What no other file has, nor this one after a start of the machine; undefined: that cannot be
- *  told here. */
+/** Identity of a file until the machine is started again; undefined: there is none on this
+ *  system. */
 function describe(path: string): string | undefined {
   let boot: string;
   try {

@@ -287,7 +287,7 @@ class Rebuilding {
     return isWhole;
   }
 
-  /** What is on record of images that are kept, or wait. */
+  /** The records of images that are kept, or wait. */
   async #images(): Promise<void> {
     const isOurs = (key: Buffer) => this.#crawls.has(key.readUInt32BE(0));
     this.#table('namings', (key, value) => (isOurs(key) ? { key, value } : undefined));
@@ -319,7 +319,7 @@ class Rebuilding {
     return Buffer.from(words.buffer, 0, hostBytes);
   }
 
-  /** What was seen, what waits, and what was written: none of it is to be fetched again. */
+  /** URLs that were seen, that wait or that were written must not be fetched again. */
   #seenKeys(): void {
     const isRead = this.#readSeen();
     let added = 0;
@@ -368,7 +368,7 @@ class Rebuilding {
     });
   }
 
-  /** What a crawl has written, and what it is still to write. */
+  /** The records that a crawl has written, and those that it is still to write. */
   #read(crawl: CrawlRecord, written: Written): void {
     this.#salvage.table('results', (key, value) => {
       if (key.readUInt32BE(0) === crawl.id) readUnwritten(value, this.#format, written);

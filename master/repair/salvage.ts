@@ -67,7 +67,7 @@ export class Salvage {
     return this.#roots.some((roots) => roots.size > 0);
   }
 
-  /** What the last commit has changed is lost, but what another set of roots has of it. */
+  /** The changes of the last commit are lost, except those that another set of roots has. */
   get isOfCommitBefore(): boolean {
     return this.#best > 0;
   }

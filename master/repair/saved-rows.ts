@@ -1,4 +1,4 @@
-/** What a repair has saved and lost of each table, for its report. */
+/** The rows that a repair has saved and lost of each table, for its report. */
 import { number } from '../machine/progress.ts';
 import type { Table } from '../store/store.ts';
 

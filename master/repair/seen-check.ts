@@ -16,7 +16,7 @@ import {
 } from '../store/runs.ts';
 import { addToSum } from '../store/sums.ts';
 
-/** What of a crawl's record is compared: there may be thousands of crawls. */
+/** The part of a crawl's record that is compared: there may be thousands of crawls. */
 export type SummedCrawl = Pick<CrawlRecord, 'id' | 'name' | 'state' | 'seenSum'> & {
   readonly counters: Pick<CrawlRecord['counters'], 'seen'>;
 };

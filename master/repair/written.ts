@@ -35,8 +35,8 @@ const visitorOf: { readonly [K in RecordKind]?: 'onPicture' } = { image: 'onPict
 /** A name in the folder of a crawl, and how many bytes of that file count. */
 export type RecordedFile = { readonly name: string; readonly length: number };
 
-/** What the file sink of a crawl has written: earlier parts, too, as far as they are there.
- *  `lengths`: how much of its files counts; undefined: all of it. */
+/** The files that the file sink of a crawl has written: earlier parts, too, as far as they are
+ *  there. `lengths`: how much of its files counts; undefined: all of it. */
 export function readWritten(
   folder: string,
   { onLine, onImage, onPicture }: Written,
@@ -72,7 +72,7 @@ function filesIn(folder: string, name: string): string[] {
   return inOrder(names, name).map((one) => join(folder, one));
 }
 
-/** What it is still to write: a row of the result queue, in that format of the store. */
+/** A record that is still to be written: a row of the result queue, in that format of the store. */
 export function readUnwritten(row: Buffer, format: number, visit: Written): void {
   const { onLine, onImage } = visit;
   if (format < 3) {
@@ -96,7 +96,7 @@ export type RecordedLengths = {
   readonly commit: number;
 };
 
-/** What a row of `meta` says of the files of a crawl, in any format; undefined: it is another row. */
+/** The files of a crawl by a row of `meta`, in any format; undefined: it is another row. */
 export function recordedLengths(key: Buffer, value: Buffer): RecordedLengths | undefined {
   const [, crawl] = /^sink\/(\d+)$/.exec(key.toString('latin1')) ?? [];
   if (crawl !== undefined) {
@@ -108,7 +108,7 @@ export function recordedLengths(key: Buffer, value: Buffer): RecordedLengths | u
   return { crawl: cursor.crawl, lengths: (mark ?? noLengths) as Lengths, commit };
 }
 
-/** What a row of `meta` says of files that a rotation has closed; undefined: it is another row. */
+/** The files that a rotation has closed, by a row of `meta`; undefined: it is another row. */
 export function recordedPart(
   key: Buffer,
   value: Buffer,

@@ -1,4 +1,4 @@
-/** What the results of a crawl are given. */
+/** The options of `CrawlResults`. */
 import type { NamedOutput } from '../../shared/outputs.ts';
 import type { GroupCommit } from '../store/group-commit.ts';
 import type { Store } from '../store/store.ts';

@@ -39,7 +39,7 @@ export class CrawlResults<C extends ResultCrawl> {
   #outlets: readonly Outlet[];
   /** The first of them, whose backlog counts for all crawls. */
   readonly #baseCount: number;
-  /** What its outputs were made of. */
+  /** The spec of its outputs. */
   #outputs: readonly NamedOutput[];
   readonly #options: CrawlResultsOptions<C>;
   #state: 'open' | 'closing' | 'forgotten' = 'open';
@@ -105,7 +105,7 @@ export class CrawlResults<C extends ResultCrawl> {
     this.hurry();
   }
 
-  /** What may wait for another commit goes to the disk now. */
+  /** Rows that could wait for another commit go to the disk now. */
   hurry(): void {
     this.#options.commits.request();
   }
@@ -148,7 +148,7 @@ export class CrawlResults<C extends ResultCrawl> {
     }
   }
 
-  /** What keeps a sink from writing is its own business; anything else is the master's. */
+  /** An error of a target stays with its sink; the master handles any other. */
   async #guarded(outlet: Outlet, work: () => Promise<void>): Promise<void> {
     try {
       await work();
@@ -170,7 +170,7 @@ export class CrawlResults<C extends ResultCrawl> {
     else this.#options.events.held(this.crawl, outlet.reason);
   }
 
-  /** What it gathers is written now: nothing more comes, or too much waits for it. */
+  /** Should an outlet write now? Nothing more comes, or too much waits for it. */
   #isWhole(outlet: Outlet): boolean {
     if (!outlet.isGathering) return false;
     const { rows, crawl } = this;
@@ -380,7 +380,7 @@ export class CrawlResults<C extends ResultCrawl> {
       outlet.sink = await outlet.kind.open(this.crawl, outlet.mark);
     } catch (error) {
       if (!(error instanceof ConfigError)) throw error;
-      // Of a crawl that is over, others may be moved away. What is full now may have room later.
+      // Of a crawl that is over, others may be moved away. A full disk may have room later.
       if (error instanceof HeldError && this.crawl.isOpen) throw error;
     }
     if (outlet.state !== 'held') return;
@@ -439,7 +439,7 @@ export class CrawlResults<C extends ResultCrawl> {
     let upTo = this.crawl.lastCommit ?? 0;
     // Rows may come for ever, and meanwhile the other sinks stand still.
     const { lastCommit } = this.rows;
-    // What waits for a slow one may take hours.
+    // A slow output may need hours for the rows that wait for it.
     if (this.#overfull !== undefined) return upTo;
     for (const outlet of leaving(before, outputs).filter(({ isWriting }) => isWriting)) {
       await this.#guarded(outlet, async () => {

@@ -50,7 +50,7 @@ export type FileMarks = Lengths & { readonly lines?: Lengths; readonly ends?: Le
 
 export const noLengths: Lengths = { pages: 0, images: 0, skipped: 0 };
 
-/** What the kind calls itself in the store. */
+/** Name of the kind in the store. */
 export const filesName = 'files';
 
 export class FileSink implements Sink {
@@ -118,7 +118,7 @@ export class FileSink implements Sink {
       await this.#each((file) => file.cut().then(nothing, nothing));
       throw error;
     }
-    // What was removed since the first look is in no file: the rows must stay where they are.
+    // If a file was removed since the first look, its rows are in no file: they must stay queued.
     await this.check();
     for (const file of this.#files.values()) file.accept();
     return this.marks;

@@ -1,4 +1,4 @@
-/** What a line of pages.jsonl or images.jsonl says became of its URL. */
+/** The outcome of a URL, read from its line in pages.jsonl or images.jsonl. */
 
 /** A column of the ledger; `givenUp`: it may have been tried again since. */
 export type LineOutcome = 'pages' | 'redirects' | 'others' | 'failed' | 'excluded' | 'givenUp';

@@ -145,7 +145,7 @@ export class OutFile {
         await this.#handle.datasync();
       });
     } catch (error) {
-      // What finds no room is written again, from the mark on.
+      // After a full disk all is written again, from the mark on.
       await this.cut().catch(() => {});
       throw error;
     }
@@ -184,7 +184,7 @@ export class OutFile {
   }
 }
 
-/** What keeps a path from being used: the operator's own, or the disk's. */
+/** The reason why a path cannot be used: the operator's own, or the disk's. */
 export function unusable(path: string, error: unknown, what = 'cannot write'): ConfigError {
   const text = `${what} ${path}: ${messageOf(error)}; mend that, or choose another --out`;
   return pathCodes.has(codeOf(error)) ? new HeldError(text, error) : new ConfigError(text, error);

@@ -69,7 +69,7 @@ export class Outlet {
     this.#claims--;
   }
 
-  /** What its next write waits for may have come: rows, the end of its crawl, a claim. */
+  /** To be called when its next write may begin: rows, the end of its crawl or a claim came. */
   stir(): void {
     this.#onStir();
   }
@@ -137,7 +137,7 @@ export class Outlet {
     return done !== undefined;
   }
 
-  /** What it has gathered is given to it again. */
+  /** It gets the rows that it has gathered once more. */
   forget(): void {
     this.#gathered = [];
     this.given = this.commit;

@@ -55,7 +55,7 @@ async function placeOf(path: string, links = 0): Promise<string> {
   const found = await realpath(path).catch(() => undefined);
   if (found !== undefined || dirname(path) === path || links > linksMax) return found ?? path;
   const folder = await placeOf(dirname(path), links);
-  // What it leads to may not be there yet.
+  // The target of a link may not be there yet.
   const to = await readlink(path).catch(() => undefined);
   if (to === undefined) return join(folder, basename(path));
   return await placeOf(resolve(folder, to), links + 1);

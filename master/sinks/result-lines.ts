@@ -101,7 +101,7 @@ export function linesOf(section: Section): string {
   return section.kind === 'item' ? itemLinesOf(section) : lineOf(section);
 }
 
-/** Those of its items, from an index on. What the rows of a page have in common is made once. */
+/** Those of its items, from an index on. The parts that all rows of a page share are made once. */
 export function itemLinesOf(section: Section, first = 0): string {
   const { url, at } = contentOf(section).record;
   const head = `{"url":${jsonOf(url)},"rule":`;
@@ -121,7 +121,7 @@ function fieldOf({ name, isReported, read }: Column, content: Content): unknown 
   return values?.[name];
 }
 
-/** What sites and slaves say may end up on a terminal, or in an editor. */
+/** Text of sites and slaves may end up on a terminal, or in an editor. */
 function jsonOf(value: unknown): string {
   if (typeof value === 'number') return `${value}`;
   if (typeof value === 'string' && isPlain.test(value)) return `"${value}"`;

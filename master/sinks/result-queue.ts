@@ -34,7 +34,7 @@ export type SinkState = {
   readonly state: Outlet['state'];
   /** Why it is not writing. */
   readonly reason?: string;
-  /** What waits for it. */
+  /** Records and bytes that wait for it. */
   readonly records: number;
   readonly bytes: number;
 };
@@ -182,7 +182,7 @@ export class ResultQueue<C extends ResultCrawl> {
       if (outlet.isGathering) results?.begin(outlet);
       outlet.stir();
     }
-    // What was written last may wait for a commit, and no other comes.
+    // The last rows that were written may wait for a commit, and no other comes.
     results?.hurry();
   }
 
@@ -242,7 +242,7 @@ export class ResultQueue<C extends ResultCrawl> {
     const deleted: string[] = [];
     const kept: string[] = [];
     for (const outlet of outlets) {
-      // What waits for a program is in the result files, too.
+      // Rows that wait for a program are in the result files, too.
       const { isPatient } = outlet.kind;
       if (isPatient) outlet.claim();
       outlet.stir();
@@ -304,8 +304,8 @@ export class ResultQueue<C extends ResultCrawl> {
     if (fault !== undefined) throw fault;
   }
 
-  /** Closes what the sinks of a crawl have written under a date, and begins new targets. What waits
-   *  is written to these. Returns what was closed; nothing: the targets are empty.
+  /** Closes what the sinks of a crawl have written under a date, and begins new targets. Rows
+   *  that wait are written to these. Returns what was closed; nothing: the targets are empty.
    *  @throws CommandError E_BAD_REQUEST a target is not as it was left, or cannot be closed */
   async rotate(crawl: C): Promise<readonly ClosedTarget[]> {
     if (this.#options.room?.isShort === true) {

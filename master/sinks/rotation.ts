@@ -21,7 +21,7 @@ type RotationOptions = {
   readonly commits: { written(changes: Change[]): Promise<void> };
 };
 
-/** What was closed, and why something was not. */
+/** The targets that were closed, and why others were not. */
 export type Rotated = {
   readonly closed: readonly ClosedTarget[];
   readonly fault: ConfigError | undefined;

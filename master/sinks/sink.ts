@@ -47,7 +47,7 @@ export type BegunFile = {
 /** The outcome of a resume. */
 export type Resumed = { readonly begun: readonly BegunFile[]; readonly cutBytes: number };
 
-/** What became of the targets of a crawl that is removed, by the names of files or tables. */
+/** The targets of a removed crawl that were deleted or kept, by the names of files or tables. */
 export type Deleted = {
   readonly deleted: readonly string[];
   /** Not as the sink left them, so they were left alone. */

@@ -2,7 +2,7 @@
  * The sink of a program that reads the records of a crawl as they come: the one that has started
  * this master (`--stream`). It has no target of its own. A write is over when the program is done
  * with the records, so a slow program holds its crawl, and its cursor moves in the middle of a
- * write. Whatever else is done with the crawl interrupts a write: a program may take any time.
+ * write. Any other action on the crawl interrupts a write: a program may take any time.
  *
  * A crawl that has been read so is not written past its program: in a master without it the crawl
  * is held, until the operator gives the program up (`resume --new-files`).
@@ -75,7 +75,7 @@ class StreamSink implements Sink {
   async write(records: readonly Section[], progress?: Progress): Promise<StreamMark> {
     const reader = this.#reader;
     const last = records.reduce((max, { seq, count }) => Math.max(max, seq + count - 1), 0);
-    // What a write that failed has sent is not sent again.
+    // Records that a failed write has sent are not sent again.
     const left = records.filter(({ seq, count }) => {
       const end = seq + count - 1;
       return end > this.#taken && end > reader.sent;
@@ -83,7 +83,7 @@ class StreamSink implements Sink {
     let next = 0;
     this.#isInterrupted = false;
     while (this.#taken < last) {
-      // What the program has said before counts, also when the write ends here.
+      // Records that the program has confirmed count, also when the write ends here.
       if (reader.taken > this.#taken) {
         this.#taken = reader.taken;
         if (this.#taken < last) await progress?.({ taken: this.#taken });

@@ -13,7 +13,7 @@ const fewMsMax = 2_000;
 /** The commit that says where it stands may wait so long for another one to join. */
 const cursorWithinMs = 2_000;
 
-/** What waits for a sink, read each time. */
+/** The rows that wait for a sink, read each time. */
 type Waiting = {
   readonly bytes: () => number;
   /** Nothing more comes, or somebody waits: all is written at once. */

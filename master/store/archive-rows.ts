@@ -8,7 +8,7 @@ import { decodeValue, encodeValue } from '../../shared/frame.ts';
 import { afterPrefix } from './records.ts';
 import type { Change, Rows } from './store.ts';
 
-/** What of a file counts. */
+/** The part of a file that counts. */
 export type ArchiveMark = {
   /** Its number, from 1 on. */
   readonly file: number;
@@ -20,7 +20,7 @@ export type ArchiveMark = {
   readonly isClosed?: true;
 };
 
-/** What the keys of all files of a crawl begin with. */
+/** Prefix of the keys of all files of a crawl. */
 export function archivePrefix(crawl: number): Buffer {
   return Buffer.from(`archive/${crawl}/`);
 }

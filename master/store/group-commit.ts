@@ -173,7 +173,7 @@ export class GroupCommit {
     );
   }
 
-  /** What follows from a commit on the disk. */
+  /** Calls that follow a commit on the disk. */
   async #land(parts: readonly Part[], tookMs: number): Promise<void> {
     await ownTurn();
     if (this.#state === 'failed') return;

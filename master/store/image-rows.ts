@@ -66,7 +66,7 @@ export function decodeContent(value: Buffer): KeptImage {
   };
 }
 
-/** What the keys of all pages that show an image begin with; `words`: its fingerprint. */
+/** Prefix of the keys of all pages that show an image; `words`: its fingerprint. */
 export function namingPrefix(crawl: number, fingerprint: Uint8Array): Buffer {
   return Buffer.concat([crawlKey(crawl), fingerprint]);
 }

@@ -65,9 +65,9 @@ export async function openLmdbStore(folder: string): Promise<NativeStore> {
   }
 }
 
-/** Opens the store under `folder` to be read: nothing is made, written or upgraded. It must be there
- *  and undamaged. A table that its version did not have is empty.
- *  @throws ConfigError when it cannot be opened. */
+/** Opens the store under `folder` to be read: nothing is made, written or upgraded. It must be
+ *  there and undamaged. A table that its version did not have is empty. @throws ConfigError when it
+ *  cannot be opened. */
 export async function openStoppedStore(folder: string): Promise<ReadableStore> {
   const path = storeFile(folder);
   try {
@@ -139,7 +139,7 @@ function giveLock(path: string): void {
 }
 
 type Bytes = Database<Buffer, Buffer>;
-/** What is read is of this moment; undefined: of now. */
+/** The moment that is read; undefined: now. */
 type At = { readonly transaction: Transaction } | undefined;
 
 type FileId = { readonly dev: bigint; readonly ino: bigint };
@@ -150,7 +150,7 @@ type Commit = { readonly parts: PackedChanges[]; count: number };
 class LmdbStore implements NativeStore {
   readonly #root: RootDatabase<Buffer, Buffer>;
   readonly #path: string;
-  /** What its path has to name for as long as it is open. */
+  /** The file that its path has to name for as long as it is open. */
   readonly #file: FileId;
   /** Undefined: a store that is only read has no such table. */
   readonly #tables: ReadonlyMap<Table, Bytes | undefined>;
@@ -264,7 +264,7 @@ class LmdbStore implements NativeStore {
     const packed = new PackedChanges(this.#chunks, changes);
     changes.length = 0;
     const next = this.#next;
-    // What comes while the disk has another commit joins the one that waits already.
+    // While the disk has another commit, changes join the one that waits already.
     if (next !== undefined && next.count + packed.count <= togetherMax) {
       next.count += packed.count;
       next.parts.push(packed);
@@ -340,9 +340,8 @@ class LmdbStore implements NativeStore {
     );
   }
 
-  /** Another program that writes into the file, as `cp` does, leaves pages of two stores in it. What
-   *  it has written is whole until the next commit.
-   *  @throws ConfigError */
+  /** Another program that writes into the file, as `cp` does, leaves pages of two stores in it.
+   *  Its output is whole until the next commit. @throws ConfigError */
   #assertUntouched(): void {
     if (this.#lastInFile === this.#last) return;
     throw new ConfigError(

@@ -1,6 +1,6 @@
 /**
- * What sinks have closed under a date, in `meta`: a *part* of the results of a crawl each, and the
- * date under which one is being closed.
+ * The targets that sinks have closed under a date, in `meta`: a *part* of the results of a crawl
+ * each, and the date under which one is being closed.
  *
  *     sink/<crawl>/<sink>/<date>   -> the part, in the words of its sink
  *     rotate/<crawl>/<sink>        -> the date: this was begun, and is not done
@@ -20,7 +20,7 @@ export type Part = {
 
 const rotating = 'rotate/';
 
-/** What the keys of a sink's parts begin with. */
+/** Prefix of the keys of a sink's parts. */
 function partPrefix(crawl: number, sink: string): Buffer {
   return Buffer.concat([cursorKey(crawl, sink), Buffer.from('/')]);
 }
@@ -58,7 +58,7 @@ export function rotatingKey(crawl: number, sink: string): Buffer {
   return Buffer.from(`${rotating}${crawl}/${sink}`);
 }
 
-/** What these keys of a crawl begin with. */
+/** Prefix of these keys of a crawl. */
 export function rotatingPrefix(crawl: number): Buffer {
   return Buffer.from(`${rotating}${crawl}/`);
 }

@@ -1,6 +1,7 @@
 /**
- * What the bytes in the store mean: keys that order as they should, and the records behind them.
- * A change here is a change of the on-disk format: raise `formatVersion` and read the old one.
+ * The meaning of the bytes in the store: keys that order as they should, and the records behind
+ * them. A change here is a change of the on-disk format: raise `formatVersion` and read the old
+ * one.
  *
  *     crawls   crawl u32                              -> CrawlRecord
  *     spares   crawl u32                              -> CrawlRecord, as it was some commits ago
@@ -112,7 +113,7 @@ export type SpecMark = { readonly digest: string; readonly maxPages?: number };
  *  and its name is free. */
 export type Removal = 'writing' | 'deleting' | 'erasing';
 
-/** What became of a crawl's seeds; the first of those that brought no page, and why. */
+/** The outcome of a crawl's seeds; the first of those that brought no page, and why. */
 export type SeedRecord = {
   readonly admitted: number;
   /** Answered with 200 or 304. */
@@ -136,8 +137,8 @@ export type TaskRecord = {
   readonly attempts: number;
   /** Unix time in ms before which it must not be fetched again; 0: at once. */
   readonly notBefore: number;
-  /** Number of what first led to it, in `sources`. Undefined: it is a seed, or a version that did not
-   *  keep it wrote it. */
+  /** Number of what first led to it, in `sources`. Undefined: it is a seed, or a version that did
+   *  not keep it wrote it. */
   readonly from?: number | undefined;
 };
 
@@ -159,7 +160,7 @@ type TaskFault = FetchErrorBody & {
   readonly at: number;
 };
 
-/** What is known of a host's robots.txt. */
+/** The record of a host's robots.txt. */
 export type RobotsRecord = {
   /** `none`: there is none, all is allowed. `unreachable`: nothing is, for now. */
   readonly access: 'rules' | 'none' | 'unreachable';
@@ -300,7 +301,7 @@ export function cursorKey(crawl: number, sink: string): Buffer {
   return Buffer.from(`sink/${crawl}/${sink}`);
 }
 
-/** What the keys of all cursors of a crawl begin with. */
+/** Prefix of the keys of all cursors of a crawl. */
 export function cursorPrefix(crawl: number): Buffer {
   return Buffer.from(`sink/${crawl}/`);
 }
@@ -337,7 +338,7 @@ export function trapsKey(crawl: number): Buffer {
   return Buffer.from(`traps/${crawl}`);
 }
 
-/** What the keys of the requests that a crawl's seeds are begin with, in `meta`. */
+/** Prefix of the keys of the requests that a crawl's seeds are, in `meta`. */
 export function requestPrefix(crawl: number): Buffer {
   return Buffer.from(`request/${crawl}/`);
 }
@@ -402,7 +403,7 @@ export const decodeFault = (value: Buffer): TaskFault => decodeValue(value) as T
 export const encodeBuried = (buried: BuriedRecord): Buffer => encodeValue(buried);
 export const decodeBuried = (value: Buffer): BuriedRecord => decodeValue(value) as BuriedRecord;
 
-// What holds a host is on record with the time `at` which it was written. If the clock was put back
+// A hold on a host is recorded with the time `at` which it was written. If the clock was put back
 // since, its times are, too: nothing waits longer.
 
 export const encodeRobots = (record: RobotsRecord, file: Uint8Array, at: number): Buffer =>

@@ -16,7 +16,7 @@ type RepeatState = 'making' | 'open' | 'done';
 export type RepeatRow = {
   /** The number of the first crawl of the series. */
   readonly series: number;
-  /** What the names of the others begin with. */
+  /** Prefix of the names of the others. */
   readonly base: string;
   readonly state: RepeatState;
   /** Number of the crawl that it was made of; absent: it is the first. */

@@ -6,9 +6,9 @@
  *     section: kind u8 | records u32 | bytes of result u32 | of images u32 | of all three u32
  *              | result | images | what the master knows
  *
- * The three are the parts of one record, in msgpack; 0 bytes: it has no such part. What a slave
- * reported stays as it came: the master checked it then, and only sinks read it again. What the
- * master knows is a list of values, in the order of `knownNames`. A section of kind `image-url`
+ * The three are the parts of one record, in msgpack; 0 bytes: it has no such part. The part of the
+ * slave stays as it came: the master checked it then, and only sinks read it again. The part of the
+ * master is a list of values, in the order of `knownNames`. A section of kind `image-url`
  * has the URLs of as many records instead, each ended by a line feed, because there may be
  * thousands.
  *
@@ -31,7 +31,7 @@ export type Unfetched = 'robots' | 'scope';
  *  been written. */
 export type Exclusion = Unfetched | 'noindex' | 'canonical' | ImageExclusion | 'similar';
 
-/** What the master knows of a record about one URL. */
+/** The master's part of a record about one URL. */
 export type ResultRecord = {
   readonly url: string;
   readonly depth: number;
@@ -85,7 +85,7 @@ const knownNames = [
 ] as const satisfies readonly (keyof ResultRecord)[];
 type Known = { [N in keyof ResultRecord]: unknown };
 
-/** What a slave reported of it: the fields of an answer, and a list of images. */
+/** The slave's part of it: the fields of an answer, and a list of images. */
 export type Reported = {
   readonly result?: Result | undefined;
   readonly images?: readonly Image[] | undefined;
@@ -101,7 +101,7 @@ export type PackedReport = {
 type ItemRows = PageItems['rows'];
 /** The same as msgpack: a list. */
 export type PackedRows = { readonly count: number; readonly bytes: Uint8Array };
-/** What rules made of a page; its rows as they came. */
+/** The items of a page; its rows as they came. */
 export type FoundItems = Omit<PageItems, 'rows'> & { readonly rows: PackedRows };
 
 /** Records that follow each other, of one kind. */
@@ -116,7 +116,7 @@ export type Section = {
   readonly imagesBegin: number;
   readonly knownBegin: number;
   readonly end: number;
-  /** What it says, as long as the row is in memory. */
+  /** Its content, as long as the row is in memory. */
   readonly content: Content | undefined;
 };
 export type Content = {
@@ -237,7 +237,7 @@ export class ResultRow {
   }
 }
 
-/** What a row holds; the payloads are views. */
+/** The content of a row; the payloads are views. */
 export function sectionsOf(row: Buffer): Section[] {
   const sections: Section[] = [];
   let seq = row.readUIntBE(0, 6);
@@ -271,7 +271,7 @@ function inParts({ count, bytes }: PackedRows): readonly PackedRows[] {
   return cut;
 }
 
-/** What a section about one URL says. */
+/** The content of a section about one URL. */
 export function contentOf(section: Section): Content {
   const { content, row, begin, imagesBegin, knownBegin, end } = section;
   if (content !== undefined) return content;

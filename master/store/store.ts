@@ -93,7 +93,7 @@ export type Range = {
 /** A value in memory of the store: valid until the next read. `length`: its bytes. */
 export type Peeked = { readonly bytes: Buffer; readonly length: number };
 
-/** What can be asked of a store. */
+/** The queries of a store. */
 export interface Rows {
   has(table: Table, key: Uint8Array): boolean;
   get(table: Table, key: Uint8Array): Buffer | undefined;

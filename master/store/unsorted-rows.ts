@@ -1,14 +1,15 @@
 /**
- * Rows of the table `unsorted`: new tasks of crawls with many hosts. In `tasks` each host has a leaf
- * of its own, so that a commit of 4,000 links to as many hosts would rewrite 4,000 leaves. Here the
- * tasks are in order of arrival on 64 *shelves*, and go to `tasks` later, many of a host at once.
+ * Rows of the table `unsorted`: new tasks of crawls with many hosts. In `tasks` each host has a
+ * leaf of its own, so that a commit of 4,000 links to as many hosts would rewrite 4,000 leaves.
+ * Here the tasks are in order of arrival on 64 *shelves*, and go to `tasks` later, many of a host
+ * at once.
  *
  *     crawl u32 | shelf u8 | seq u48 | host 8 | rank u32 -> TaskRecord
  *
  * The shelf is the first six bits of the host's hash, so that the tasks of a host are close to each
- * other. A task is in one of both tables; its move is part of one transaction. What reads both must
- * read `unsorted` first: a move in between shows a task twice rather than never. Everything else
- * names a task by its key in `tasks`, wherever it is.
+ * other. A task is in one of both tables; its move is part of one transaction. A reader of both
+ * must read `unsorted` first: a move in between shows a task twice rather than never. Everything
+ * else names a task by its key in `tasks`, wherever it is.
  */
 import { crawlKey, hostBytes } from './records.ts';
 import { batches, type Row, type Rows } from './store.ts';
@@ -66,8 +67,8 @@ export function readTask(rows: Pick<Rows, 'get'>, key: Uint8Array): Buffer | und
   return rows.get('unsorted', unsortedKey(key)) ?? rows.get('tasks', key);
 }
 
-/** The tasks of a host in `unsorted`, by a key of it in `tasks`, in the order of such keys. It reads
- *  a shelf: the master that runs has an index, see `frontier/tasks/task-rows.ts`. */
+/** The tasks of a host in `unsorted`, by a key of it in `tasks`, in the order of such keys. It
+ *  reads a shelf: the master that runs has an index, see `frontier/tasks/task-rows.ts`. */
 export function unsortedOf(rows: Rows, of: Uint8Array): Row[] {
   const shelf = unsortedKey(of).subarray(0, seqAt);
   const host = of.subarray(4, 4 + hostBytes);

@@ -26,7 +26,7 @@ const readCrawls = 256;
 
 const nothing = Buffer.alloc(0);
 
-/** What begins it. A cancelled crawl's keys are being erased. */
+/** The changes that begin it. A cancelled crawl's keys are being erased. */
 export function beginRuns(store: Store): Change[] {
   const changes: Change[] = [{ table: 'meta', key: upgradingKey, value: nothing }];
   for (const { value } of crawlRows(store)) {
@@ -40,7 +40,8 @@ export function beginRuns(store: Store): Change[] {
   return changes;
 }
 
-/** Moves what is left to be moved, `keysMax` keys and some in a commit. @throws StoreError (as rejection) what was moved is on record */
+/** Moves what is left to be moved, `keysMax` keys and some in a commit. @throws StoreError (as
+ *  rejection) what was moved is on record */
 export async function endRuns(store: Store, keysMax = batchKeys): Promise<void> {
   if (!store.has('meta', upgradingKey)) return;
   for (const { key, value } of crawlRows(store)) {

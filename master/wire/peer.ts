@@ -19,7 +19,7 @@ export interface Peer extends LeaseHolder {
   /** Number of unanswered `queue.get` requests. */
   waitingGets: number;
   setCredit(credit: Credit): void;
-  /** What it can do besides what all slaves do. [T-80] [T-105] */
+  /** Its abilities beyond those of all slaves. [T-80] [T-105] */
   setAbilities(what: readonly string[]): void;
   readonly hasRules: boolean;
   /** Says that the slave may forget the crawl. [T-30] */
@@ -30,6 +30,6 @@ export interface Peer extends LeaseHolder {
   /** Gives it no more tasks, and lets it finish and leave. [C-75] */
   drain(): void;
   readonly record: SlaveRecord;
-  /** What it has sent to be archived and not reported. */
+  /** Exchanges that it has sent to be archived and not reported. */
   readonly uploads: SessionUploads;
 }

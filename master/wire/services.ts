@@ -32,7 +32,7 @@ export type Timing = {
   readonly handshakeMs: number;
 };
 
-/** What the verbs of the native dialect act on. */
+/** The services that the verbs of the native dialect act on. */
 export type CommandPorts = {
   readonly frontier: Frontier;
   readonly queues: UserQueues;

@@ -1,5 +1,5 @@
-/** What a slave says that it can do besides what all slaves do. Source: PROTOCOL.md [T-80], [T-91],
- *  [T-93], [T-105], [T-110], [T-113], [T-130], [T-131], [T-140], [T-146]. */
+/** The abilities that a slave declares beyond those of all slaves. Source: PROTOCOL.md [T-80],
+ *  [T-91], [T-93], [T-105], [T-110], [T-113], [T-130], [T-131], [T-140], [T-146]. */
 import { needs } from '../frontier/crawl/needs.ts';
 
 type SlaveAbilities = {

@@ -1,5 +1,5 @@
 /**
- * What the master notes of a session for `slaves`: since when it is there, what it said of itself,
+ * The master's notes on a session, for `slaves`: since when it is there, what it said of itself,
  * and its reports. Pure but for its default clocks.
  */
 import type { FolderTrouble, ProxyTrouble } from '../../shared/protocol.ts';

@@ -2,7 +2,7 @@
  * The folder of a browser, in the system's folder for temporary files. Its slave listens on a
  * socket in it for as long as it lives, so that others can tell whether it is in use, also from a
  * container that shares /tmp: a process id would say nothing there, and may be another's.
- * What a slave that was killed has left goes when another browser of the same user starts.
+ * The folder of a killed slave is removed when another browser of the same user starts.
  *
  *     orbweaver-browser-<boot of the machine>-XXXXXX/   alive (the socket)   profile/
  */
@@ -25,10 +25,10 @@ import { isInCommand } from './process-group.ts';
 const prefix = 'orbweaver-browser-';
 const socketName = 'alive';
 const profileName = 'profile';
-/** What a browser that can have windows makes beside its profile for its own socket. */
+/** Folder that a browser with windows makes beside its profile for its own socket. */
 const ownSocketFolder = /^(?:org\.chromium\.Chromium|com\.google\.Chrome)\.\w+$/;
 const ownSocketName = 'SingletonSocket';
-/** What sockets take everywhere: a longer one is cut. */
+/** Length of a socket's path that works everywhere: a longer one is cut. */
 const socketPathBytesMax = 100;
 /** Folders that are removed at one start. */
 const removedMax = 32;

@@ -81,8 +81,8 @@ export class Chromium {
     return this.#why;
   }
 
-  /** Runs `use` with a page in a fresh context, which ends with it. @throws Error the browser ended,
-   *  or what `use` throws */
+  /** Runs `use` with a page in a fresh context, which ends with it. @throws Error the browser
+   *  ended, or what `use` throws */
   async with<T>(options: TabOptions, use: (tab: Tab) => Promise<T>): Promise<T> {
     this.#pages++;
     this.#open++;
@@ -162,7 +162,7 @@ export class Chromium {
     for (const leave of this.#leaves) leave(new Error(this.#why));
     this.#leaves.clear();
     this.#launched.devtools.close();
-    // What is left of it, where its first process alone has ended.
+    // Its other processes, where the first one alone has ended.
     this.#cleared = this.#launched.clear();
     if (!isMeant) this.#onEnd(this.#why);
   }

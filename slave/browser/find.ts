@@ -22,7 +22,7 @@ export type BrowserLimits = {
   readonly memoryBytesHard: number;
 };
 
-/** What a browser is started with. */
+/** The command that starts a browser. */
 export type BrowserProgram = {
   readonly executablePath: string;
   readonly settings: BrowserSettings;

@@ -1,5 +1,5 @@
 /**
- * What Chromium is started with: without a window, with as little as can be that it does by itself.
+ * The arguments of Chromium: without a window, with as little as can be that it does by itself.
  * Source: https://github.com/GoogleChrome/chrome-launcher/blob/main/docs/chrome-flags-for-tools.md
  */
 

@@ -22,7 +22,7 @@ import { BlockedError, checkUrl, guardedLookup } from '../fetch/guard.ts';
 
 type GuardProxyOptions = {
   readonly addresses: AddressCache;
-  /** What may be connected to for `host:port`; undefined: nothing. */
+  /** The address to connect to for `host:port`; undefined: none is allowed. */
   readonly policyOf: (authority: string) => AddressPolicy | undefined;
   /** Of all answers; at more everything ends. */
   readonly bytesMax: number;

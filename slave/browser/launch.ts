@@ -11,7 +11,7 @@ import { browserFlags } from './flags.ts';
 import { killGroup } from './process-group.ts';
 import { within } from './within.ts';
 
-/** What a browser starts with, besides its settings. */
+/** Arguments of a browser, besides its settings. */
 export type Start = {
   /** URL of a proxy for what belongs to no page. */
   readonly proxy: string;

@@ -31,8 +31,8 @@ export type PageTrafficOptions = {
   readonly signal: AbortSignal;
   /** Further headers for a URL. */
   readonly headersFor: (url: URL) => readonly (readonly [name: string, value: string])[];
-  /** Fetches another document when its turn comes. `cookies`: those that the page has for it. A URL:
-   *  a redirect that leads elsewhere. Undefined: it may not be had. */
+  /** Fetches another document when its turn comes. `cookies`: those that the page has for it. A
+   *  URL: a redirect that leads elsewhere. Undefined: it may not be had. */
   readonly fetchDocument: (
     url: string,
     isFrame: boolean,
@@ -46,7 +46,7 @@ const framesMax = 20;
 /** No request for so long: the page has come to rest. */
 const quietMs = 300;
 const lookEveryMs = 30;
-/** What stays open, or what nothing of the page waits for. */
+/** Requests that stay open, or that nothing of the page waits for. */
 const unawaited = new Set(['Ping', 'Media']);
 /** Headers that are for the bytes on the wire, or that make a page a file. */
 const notForBrowser =
@@ -133,8 +133,8 @@ export class PageTraffic {
     return this.#left;
   }
 
-  /** Resolves when no request was under way for `forMs`, or at `until` (ms). Returns whether it came
-   *  to rest. */
+  /** Resolves when no request was under way for `forMs`, or at `until` (ms). Returns whether it
+   *  came to rest. */
   async quiet(until: number, forMs = quietMs): Promise<boolean> {
     this.#lastAt = Math.max(this.#lastAt, awakeMs() - quietMs / 2);
     for (;;) {
@@ -144,7 +144,7 @@ export class PageTraffic {
       if (isAtRest && now >= restsAt) return true;
       if (now >= until || this.#options.signal.aborted) return false;
       const waitMs = Math.min(isAtRest ? restsAt - now : lookEveryMs, until - now);
-      // What waited while this process stood still is heard before the page is at rest.
+      // Messages that waited while this process stood still are read before the page is at rest.
       await awakeSleep(waitMs);
     }
   }

@@ -1,5 +1,5 @@
 /**
- * What a slave looks up in a page, and does there. It does so in a world of its own, in which the
+ * The look-ups and actions of a slave in a page. They run in a world of their own, in which the
  * scripts of the page cannot change what names mean.
  */
 import { awakeMs, awakeSleep } from '../../shared/awake.ts';

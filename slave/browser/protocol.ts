@@ -1,5 +1,5 @@
 /**
- * What a slave says to Chromium, and hears from it: the part of the DevTools protocol that it uses.
+ * The messages between a slave and Chromium: the part of the DevTools protocol that it uses.
  * Source: https://chromedevtools.github.io/devtools-protocol/tot/
  */
 

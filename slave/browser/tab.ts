@@ -7,14 +7,14 @@ import { view } from './flags.ts';
 import type { PausedRequest } from './paused-request.ts';
 import type { Command, Commands, Events, KeptCookie } from './protocol.ts';
 
-/** What a tab reports. */
+/** The reports of a tab. */
 type TabListener = {
   /** A request waits to be judged. */
   readonly onPaused: (request: PausedRequest) => void;
   /** One has ended. */
   /** `error`: it has failed with that. */
   readonly onEnded: (id: string, error?: string) => void;
-  /** What a frame asked for nobody waits for. */
+  /** Nobody waits for the request of a frame. */
   readonly onFrameGone: (frame: string) => void;
   /** Another document is in the page: what the one before it asked for has ended. */
   readonly onCommitted: (url: string) => void;

@@ -1,7 +1,8 @@
 /**
- * What a slave runs: the programs of `--allow-exec`, by exactly these paths, and the scripts that
- * lie in `--exec-folder` when they are asked for. Both are looked at again before each job: a file
- * that others could write is refused, since it would run what they want. No shell has a part in it.
+ * The calls that a slave runs: the programs of `--allow-exec`, by exactly these paths, and the
+ * scripts that lie in `--exec-folder` when they are asked for. Both are looked at again before each
+ * job: a file that others could write is refused, since it would run what they want. No shell has a
+ * part in it.
  */
 import { accessSync, constants, readdirSync, realpathSync, type Stats, statSync } from 'node:fs';
 import { dirname, join, normalize, resolve } from 'node:path';

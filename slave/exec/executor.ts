@@ -65,7 +65,7 @@ export class Executor {
   #guard: ChildProcess | undefined;
   #lookTimer: NodeJS.Timeout | undefined;
   #scriptsTimer: NodeJS.Timeout | undefined;
-  /** What was last said, to say it again when it has changed. */
+  /** The last declaration, to make another one when it has changed. */
   #said = '';
   #state: 'working' | 'draining' = 'working';
   #onChange: () => void = () => {};
@@ -238,7 +238,7 @@ export class Executor {
         // Without an answer it is sent again when the master is back.
         if (!(error instanceof CommandError)) return;
         this.#options.log.warn({ job: start.job }, `the master refused a report: ${error.message}`);
-        // What the slave no longer holds has never run, for the master: it would run again.
+        // To the master, a job that the slave no longer holds has never run: it would run again.
         if (held.isBare) return;
         held.isBare = true;
         const reason = `the master refused its report: ${error.message}`.slice(0, 500);

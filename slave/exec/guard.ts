@@ -1,6 +1,6 @@
 /**
- * What is left of the jobs of a slave that died is ended by its *guard*: a process of slave.js that
- * waits for the end of its standard input, a pipe of the slave. Then it kills all processes with
+ * The *guard* of a slave ends its jobs if the slave dies: a process of slave.js that waits for the
+ * end of its standard input, a pipe of the slave. Then it kills all processes with
  * the slave's mark in `ORB_JOB`, and those that the slave knew of, and removes the folder of its
  * jobs. The slave starts it before its first job, and tells it once a second which processes its
  * jobs have. It is in a session of its own, so that Ctrl-C does not end it.
@@ -44,7 +44,8 @@ export function startGuard(program: string, guarded: Guarded): ChildProcess {
   return child;
 }
 
-/** What the jobs have now: a guard that still starts reads it also when the slave is gone. */
+/** The processes of the jobs now: a guard that still starts reads it also when the slave is
+ *  gone. */
 export function tellGuard(child: ChildProcess, members: readonly Members[]): void {
   // One that is stopped hears of it when it goes on, a second later.
   if (child.stdin?.writableNeedDrain !== false) return;

@@ -1,8 +1,8 @@
 /**
- * The processes of this machine, from `/proc`, and those of them that belong to a job: they have its
- * mark in `ORB_JOB`, or they are in its group or its session, or were seen as children of such a
- * process. So a process is found that has left the session, and one that was seen in time although
- * it has dropped its environment. Linux only. Source: proc(5).
+ * The processes of this machine, from `/proc`, and those of them that belong to a job: they have
+ * its mark in `ORB_JOB`, or they are in its group or its session, or were seen as children of such
+ * a process. So a process is found that has left the session, and one that was seen in time
+ * although it has dropped its environment. Linux only. Source: proc(5).
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { awakeMs, awakeSleep } from '../../shared/awake.ts';
@@ -75,7 +75,7 @@ function textOf(path: string): string | undefined {
   }
 }
 
-/** What is known of the processes of one job. */
+/** The known processes of one job. */
 export type Members = {
   readonly mark: string;
   /** Its first process, which leads a session of its own. */
@@ -154,7 +154,7 @@ export async function killAll(
     if (found.length === 0 || awakeMs() > deadline) {
       return { killed: killed.size, left: found.length };
     }
-    // What is stopped does not fork while the others are killed.
+    // Stopped processes do not fork while the others are killed.
     for (const { pid } of found) signal(pid, 'SIGSTOP');
     for (const { pid } of found) if (signal(pid, 'SIGKILL')) killed.add(pid);
     await awakeSleep(20);

@@ -7,7 +7,7 @@
 
 const tokens =
   /\\.|\/\*|["'()]|(?<![\w-])(?:url|(?:-webkit-)?image-set)\(|@(?:import|namespace|font-face)/gis;
-/** What a url without quotes cannot hold, unless it is escaped. */
+/** Characters that a url without quotes cannot hold, unless they are escaped. */
 const badInUrl = /["'(\s]/;
 const escaped = /\\(?:[0-9a-f]{1,6}\s?|.)/gis;
 const worthReading = /url\(|image-set\(/i;

@@ -46,7 +46,7 @@ type Exports = {
   skip(at: number, end: number, letters: number, links: number): number;
 };
 
-/** What a scanner leaves to it. */
+/** The calls that a scanner leaves to it. */
 export type PlainWants = {
   readonly lengths: Uint16Array;
   /** First letters of attributes, as bits: tags with one of these are the scanner's. */

@@ -84,7 +84,7 @@ export class Scanner {
   #buffer = '';
   #at = 0;
   #last = false;
-  /** What can be read as bytes; undefined: nothing. */
+  /** The text that can be read as bytes; undefined: none. */
   readonly #wants: PlainWants | undefined;
   /** Has the buffer as bytes. */
   #plain: PlainTags | undefined;

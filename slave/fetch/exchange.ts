@@ -99,7 +99,7 @@ export class Exchange<Body> {
   #inflater: Inflater | undefined;
   /** Content-Length, if present. */
   #length: string | undefined;
-  /** What it would have failed with: the body is not complete, and is kept. */
+  /** The error that it would have failed with: the body is not complete, and is kept. */
   #cutOff: Failure | undefined;
   /** Known while recording. */
   #settled: Hop<Body> | undefined;

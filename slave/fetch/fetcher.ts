@@ -73,7 +73,7 @@ export type FetchContext = {
   /** Called before a redirect is followed, and before a URL is requested once more; default: all
    *  are allowed. */
   readonly follow?: Follow | undefined;
-  /** What is sent; default: a GET. */
+  /** The request; default: a GET. */
   readonly request?: TaskRequest | undefined;
   /** There is no further attempt: the part of a body that came is kept. */
   readonly last?: boolean | undefined;
@@ -137,7 +137,7 @@ export class Fetcher {
       started += awakeMs() - askedAt;
       return turn;
     };
-    // What comes after the first answer of an origin has the time of the whole fetch.
+    // Answers after the first of an origin have the time of the whole fetch.
     let isFirst = context.isFirst === true;
     const { redirectsMax: hopsMax = spec.redirectsMax, followsAnywhere: leadsAnywhere } = plan;
     const chain = new RedirectChain(url, { hopsMax, leadsAnywhere });
@@ -260,7 +260,7 @@ export class Fetcher {
     const { origin } = target;
     const isLenient = this.#oddOrigins.has(origin);
     const cookie = cookies?.header(target, Date.now(), open) ?? '';
-    // What happened to a shared connection must not cost the URL.
+    // A fault of a shared connection must not cost the URL.
     const isApart = context.last === true && (context.attempt ?? 1) > 1;
     const way = { isLenient, isApart, cookie };
     return askByWays(way, {

@@ -78,7 +78,7 @@ export class OriginConnections {
         this.#events.onClosed();
         this.#forgetSpare(made);
       },
-      // What waits in it fails; it is not used again.
+      // Requests that wait in it fail; it is not used again.
       onFailed: () => this.#all.delete(made),
       onNotPlain: () => {
         this.#isPlain = false;

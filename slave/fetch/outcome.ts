@@ -16,8 +16,8 @@ import { MalformedError } from './response-head.ts';
 export type FetchOutcome =
   | { ok: true; result: Result; images: Image[]; links: Uint8Array }
   | FailedOutcome;
-/** `isPutOff`: it cannot be done for a while, which is not a failure: the host must not be asked, or
- *  the slave is at fault. `isFinal`: no further attempt can help. */
+/** `isPutOff`: it cannot be done for a while, which is not a failure: the host must not be asked,
+ *  or the slave is at fault. `isFinal`: no further attempt can help. */
 export type FailedOutcome = {
   ok: false;
   error: FetchErrorBody;
@@ -158,8 +158,8 @@ export type Failure = {
   readonly isLack?: true;
 };
 
-/** What is said of an error. `hasHead`: of one that came after the head of an answer. Before it, a
- *  length that does not hold is what undici says of any malformed head that has a length. */
+/** The reason for an error, in words. `hasHead`: of one that came after the head of an answer.
+ *  Before it, undici reports any malformed head with a length as a length that does not hold. */
 export function failureOf(error: unknown, hasHead: boolean): Failure {
   if (error instanceof MalformedError || error instanceof CodingError) {
     return { error: fetchError(error), isFinal: true };

@@ -142,7 +142,8 @@ export class PlainAnswer implements Controller {
     this.#handler.onResponseError?.(this, error);
   }
 
-  /** Its connection has ended, with or without an error. `isReused`: it had carried another answer. */
+  /** Its connection has ended, with or without an error. `isReused`: it had carried another
+   *  answer. */
   endWithConnection(error: Error | undefined, isReused: boolean): void {
     const cause = error ?? closed();
     if (isReused && this.#head === undefined && this.#rest.length === 0 && isCutOff(cause)) {
@@ -189,7 +190,7 @@ export class PlainAnswer implements Controller {
     return 'body';
   }
 
-  /** What undici tells, without what was told before. */
+  /** The bytes from undici, without those that it gave before. */
   #handed(isStarted: boolean, skipped: number): Handler {
     const handler = this.#handler;
     let left = skipped;

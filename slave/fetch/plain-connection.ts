@@ -131,7 +131,7 @@ export class PlainConnection implements Connection {
     }
   }
 
-  /** What the host sent unasked is read before it could be taken for the next answer. */
+  /** Bytes that the host sent unasked are read before they could be taken for the next answer. */
   #reuseSoon(): void {
     this.#reuse = setImmediate(() => {
       this.#reuse = undefined;
@@ -235,7 +235,7 @@ export class PlainConnection implements Connection {
     }
   }
 
-  /** What is not read yet goes back: the socket does not end before it is. */
+  /** Puts unread bytes back: the socket does not end before they are read. */
   #pause(answer: PlainAnswer): void {
     this.#socket?.pause();
     const rest = answer.takeRest();

@@ -34,8 +34,8 @@ const noHost = 'orbweaver.invalid';
 /** After this time without an answer the proxy is probed, with the same time for its answer. */
 const silentMs = 5_000;
 
-/** The connection ended, or somebody answered who speaks no TLS. What a certificate or an alert
- *  says comes from the host. */
+/** The connection ended, or the peer does not speak TLS. Errors of certificates and alerts come
+ *  from the host. */
 const brokenCode =
   /: (?:ECONNRESET|EPIPE|EPROTO|ERR_SSL_(?:WRONG_VERSION_NUMBER|PACKET_LENGTH_TOO_LONG))$/;
 
@@ -127,8 +127,8 @@ export class ProxyClient {
     }
   }
 
-  /** Begins TLS in a tunnel. What breaks it before that may be the proxy's fault, such as a page
-   *  about an error in place of a tunnel. */
+  /** Begins TLS in a tunnel. A break before that may be the proxy's fault, such as a page about an
+   *  error in place of a tunnel. */
   #encrypt(socket: Socket, target: buildConnector.Options, callback: buildConnector.Callback) {
     this.#options.toHost({ ...target, httpSocket: socket }, (error, made) => {
       if (error === null) callback(null, made);

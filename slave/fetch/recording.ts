@@ -1,7 +1,7 @@
 /**
- * What a fetch asked and got, for the archive of its crawl: each request with its answer, the body
- * as it came, after transfer decoding and before content decoding. A body is kept up to a limit.
- * What only the operator may know, credentials and headers of the crawl, is left out.
+ * The requests of a fetch and their answers, for the archive of its crawl: each body as it came,
+ * after transfer decoding and before content decoding, up to a limit. Secrets of the operator are
+ * left out: credentials and headers of the crawl.
  * Source: PROTOCOL.md [T-100]; ISO 28500 (WARC 1.1), 6.3 and 6.4.
  */
 import { STATUS_CODES } from 'node:http';
@@ -36,7 +36,7 @@ const plainNames: ReadonlySet<string> = new Set([
   'if-modified-since',
 ]);
 
-/** What a browser made of a page; `digest`: SHA-1 in hexadecimal. */
+/** The browser's result for a page; `digest`: SHA-1 in hexadecimal. */
 export type View = {
   readonly view: ViewName;
   readonly bytes: Buffer;
@@ -54,7 +54,7 @@ export class Recording {
     this.#bytesMax = bytesMax;
   }
 
-  /** `headers`: names and values in turn. What a POST sends is left out: it may be a login. */
+  /** `headers`: names and values in turn. The body of a POST is left out: it may be a login. */
   begin(method: string, url: URL, headers: readonly string[]): ExchangeRecord | undefined {
     if (this.#bytesMax === undefined) return undefined;
     const request = requestHead(method, url, headers);

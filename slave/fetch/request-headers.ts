@@ -31,7 +31,7 @@ export function requestHeaders(url: URL, options: HeaderOptions): string[] {
     if (own?.some(([one]) => one.toLowerCase() === name.toLowerCase())) continue;
     const isAuthorization = /^authorization$/i.test(name);
     if (isAuthorization && hasUser) continue;
-    // What the operator says to its own sites is no matter of others.
+    // Headers that the operator sends to its own sites are no matter of others.
     if (!open && (isAuthorization || spec.headersEverywhere !== true)) continue;
     accepts ||= /^accept$/i.test(name);
     headers.push(name, value);

@@ -1,4 +1,4 @@
-/** What undici keeps on a socket that it has, under symbols of its own. Source: undici 7.30,
+/** Properties that undici keeps on its sockets, under symbols of its own. Source: undici 7.30,
  *  lib/core/symbols.js. */
 
 /** Returns what is there under a symbol of this description, if it is of that shape. Undefined:

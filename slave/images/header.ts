@@ -1,5 +1,5 @@
 /**
- * What the first bytes of an image say: its type, by magic bytes whatever the server said, and its
+ * Reads the first bytes of an image: its type, by magic bytes whatever the server said, and its
  * size. A size that is not among the first bytes is not known. Pure; nothing is decoded.
  * Source: PNG 5.2 and 11.2; GIF89a 17 and 18; ITU-T T.81, B.2; RFC 9649 (WebP); ISO 14496-12 and
  * 23008-12 (AVIF, HEIC); TIFF 6.0; ISO 18181-2 (JPEG XL).

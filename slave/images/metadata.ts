@@ -1,6 +1,6 @@
 /**
- * Who made an image, and what may be done with it: of EXIF, IPTC and XMP, as far as these are
- * plain. Every length is checked against the bytes that are there. Pure.
+ * The author and the licence of an image: of EXIF, IPTC and XMP, as far as these are plain. Every
+ * length is checked against the bytes that are there. Pure.
  * Source: CIPA DC-008 (Exif) 4.6; IPTC IIM 4.2, 2:80 to 2:116; XMP part 3; PNG 11.3.3; RFC 9649.
  */
 import type { ImageFacts, ImageType } from '../../shared/images.ts';
@@ -13,7 +13,7 @@ const xmpBytesMax = 256 << 10;
 /** Segments, chunks, entries: of each list. */
 const partsMax = 4_096;
 
-/** What the image says of itself; the first word on a field counts. */
+/** Fields of the image's metadata; the first value of a field counts. */
 export function rightsOf(type: ImageType, image: Buffer): Rights {
   const found: Draft = {};
   try {

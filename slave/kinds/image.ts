@@ -109,7 +109,7 @@ function sizeOf({ width, height }: Pick<ImageFacts, 'width' | 'height'>) {
   return { ...(width !== undefined && { width }), ...(height !== undefined && { height }) };
 }
 
-/** What is written to a shared folder. */
+/** Files to write to a shared folder. */
 function filesOf({ sha256, type, thumbnail }: ImageFacts, bytes: Buffer) {
   if (sha256 === undefined || type === undefined) return [];
   const name = Buffer.from(sha256).toString('hex');

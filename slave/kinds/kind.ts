@@ -40,7 +40,7 @@ export type Kind<Body = unknown, Found extends { readonly ok: true } = { readonl
   outcome(fetched: Fetched<Body>): Found | FailedOutcome;
   /** Returns what rules are to be evaluated on; undefined: no rule selects the page. */
   rulePage?(found: Found): RulePage | undefined;
-  /** What is done with an answer before it is told, after its fetch: an image is decoded. */
+  /** Work on an answer between its fetch and its report: an image is decoded. */
   complete?(found: Found, spec: FetchSpec, log: Logger): Promise<Found | FailedOutcome>;
   /** Returns the document that a browser is to show; undefined: none. */
   webDocument?(found: Found): WebDocument | undefined;

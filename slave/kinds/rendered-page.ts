@@ -1,6 +1,6 @@
 /**
- * A page of a crawl that renders: read as always, and kept as it came, for the browser. What the
- * browser makes of it is read in the same way. Source: PROTOCOL.md [T-140]; docs/browser.md.
+ * A page of a crawl that renders: read as always, and kept as it came, for the browser. The
+ * browser's document is read in the same way. Source: PROTOCOL.md [T-140]; docs/browser.md.
  */
 import { createHash } from 'node:crypto';
 import { getDomain } from 'tldts';

@@ -105,7 +105,7 @@ function wholeHtml(tree: Document): string {
   return `<!doctype html>${start}<head>${head}</head><body>${body}</body></html>`;
 }
 
-/** What our own tree tells of a page. */
+/** Facts about a page from our own tree. */
 type Facts = {
   /** Characters of text outside of links, and in them, without white space. */
   plainChars: number;

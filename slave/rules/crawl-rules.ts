@@ -38,7 +38,7 @@ export class CrawlRules {
   readonly #options: CrawlRulesOptions;
   readonly #process: RuleProcess;
   readonly #crawls = new Map<number, Known>();
-  /** What the page function is called. */
+  /** Name of the page function. */
   readonly #own: readonly string[];
   #waiting = 0;
   #bytes = 0;
@@ -96,7 +96,7 @@ export class CrawlRules {
     return { fault: `${isWrong}${where} ${problem?.message ?? ''}` };
   }
 
-  /** What is wrong with the rules of a crawl. */
+  /** The faults of a crawl's rules. */
   async fault(crawl: number): Promise<string | undefined> {
     const learned = await this.#crawls.get(crawl)?.learned;
     return learned !== undefined && 'fault' in learned ? learned.fault : undefined;

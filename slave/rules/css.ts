@@ -1,7 +1,7 @@
 /**
- * CSS selectors on the tree of a page: `::text` gives the text that stands directly in the elements,
- * `::attr(name)` an attribute, `::html` the element's HTML; without one of them, an element gives
- * its whole text.
+ * CSS selectors on the tree of a page: `::text` gives the text that stands directly in the
+ * elements, `::attr(name)` an attribute, `::html` the element's HTML; without one of them, an
+ * element gives its whole text.
  *
  * css-select decides what matches, by the numbers of the nodes. It is asked only about elements
  * that have the tag, and the class or other attributes, that the end of the selector names, which
@@ -200,7 +200,7 @@ class Search {
   }
 }
 
-/** What an element must have at the end of a selector: more is possible. */
+/** Requirements on the element at the end of a selector: more is possible. */
 type End = {
   readonly tag: string | undefined;
   /** `part`: of the value. */

@@ -27,7 +27,7 @@ export function noCounts(): RuleCounts {
   return { pages: 0, matched: 0, empty: 0, wrong: 0, failed: 0, rows: 0, rejected: 0 };
 }
 
-/** One rule on one page. What is found is added to a result. */
+/** One rule on one page. Its rows are added to a result. */
 export class Evaluation {
   readonly #item: Item;
   readonly #page: RulePage;

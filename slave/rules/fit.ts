@@ -1,17 +1,17 @@
 /**
- * What the rules made of a page, as a report has it. All of it must fit into one: a rule with more
- * than that is a failure, and none of its rows count.
+ * The rows that rules made of a page, as a report has them. All of it must fit into one: a rule
+ * with more than that is a failure, and none of its rows count.
  */
 import type { FollowedLinks } from '../../shared/follow.ts';
 import { countNames, type PageItems } from '../../shared/page-items.ts';
 import { limits } from '../../shared/protocol.ts';
 import type { Json, RuleCounts, RuleResult, Values } from '../../shared/rule-results.ts';
 
-/** What rules made of a page: a part of its report, and further links, absolute. */
+/** The result of the rules for a page: a part of its report, and further links, absolute. */
 export type Evaluated = {
   readonly items: PageItems;
   readonly links: readonly string[];
-  /** What is followed in place of the links of the page: see `RuleResult`. */
+  /** Links that are followed in place of those of the page: see `RuleResult`. */
   readonly follow?: readonly FollowedLinks[];
 };
 

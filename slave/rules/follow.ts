@@ -46,8 +46,8 @@ export class Follow {
     return problems.length > 0 ? problems : new Follow(compiled);
   }
 
-  /** What each rule picks on a page, each link once. `onRule` hears whether it found any, also those
-   *  of another rule. @throws RuleFault */
+  /** The links that the rules pick on a page, each once. `onRule` hears whether it found any, also
+   *  those of another rule. @throws RuleFault */
   links(page: RulePage, onRule: (index: number, isFound: boolean) => void): FollowedLinks[] {
     const taken = new Set<string>();
     return this.#rules.map(({ rule, finder, pattern }, index) => {

@@ -25,7 +25,7 @@ const depthMax = 2_000;
 /** An element with more has a set of their names, so that its page stays linear. */
 const attributesPlain = 16;
 
-/** What is known of a tag by the number of its name. */
+/** Properties of a tag by the number of its name. */
 type Tag = { readonly name: string; readonly rank: number; readonly isVoid: boolean };
 class Tags {
   readonly names = new TreeNames();

@@ -1,4 +1,4 @@
-/** What a slave and its child for rules say to each other, over the channel between them. */
+/** The messages between a slave and its child for rules, over the channel between them. */
 import type {
   CrawlRulesGiven,
   PageInput,

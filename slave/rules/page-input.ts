@@ -1,4 +1,5 @@
-/** What rules are evaluated on, of an answer: its text, and what the fetcher knows of it. */
+/** The part of an answer that rules are evaluated on: its text, and what the fetcher knows of
+ *  it. */
 import type { PageInput } from '../../shared/rule-results.ts';
 import { fieldsOf } from '../fetch/content.ts';
 import type { Fetched } from '../fetch/fetched.ts';

@@ -1,6 +1,6 @@
 /**
  * A page as rules see it: its text, its tree, its XML and its JSON, each made when a rule first
- * asks for it. What cannot be made is the same fault for each rule that asks.
+ * asks for it. If it cannot be made, each rule that asks has the same fault.
  */
 import { messageOf } from '../../shared/errors.ts';
 import { isJsonType, isXmlType } from '../../shared/media-types.ts';

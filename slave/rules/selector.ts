@@ -30,9 +30,9 @@ export type Place = {
 };
 
 export interface Finder {
-  /** What it finds, as values. @throws RuleFault */
+  /** Returns its matches as values. @throws RuleFault */
   values(place: Place): Json[];
-  /** What it finds, as rows. @throws RuleFault */
+  /** Returns its matches as rows. @throws RuleFault */
   rows(place: Place): Row[];
   close(): void;
 }

@@ -27,7 +27,7 @@ const declarations = Object.entries(namespaces)
   .map(([prefix, uri]) => ` xmlns:${prefix}="${uri}"`)
   .join('');
 
-/** What was written, to be compared with what was read. */
+/** The text that was written, to be compared with the one that was read. */
 type Written = {
   readonly xml: Buffer;
   readonly elements: number;

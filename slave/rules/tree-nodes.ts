@@ -1,6 +1,6 @@
 /**
  * Nodes of a page's tree as objects, each made when it is asked for: two of them may be the same
- * node, which `number` tells. What is done for each node of each page goes by number instead.
+ * node, which `number` tells. Work on each node of each page goes by number instead.
  */
 import type { PageTree } from './page-tree.ts';
 

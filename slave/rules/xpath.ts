@@ -51,8 +51,8 @@ export class XPath {
     }
   }
 
-  /** What it finds from `from` on. The nodes of the document as such are left out, as lxml does.
-   *  @throws RuleFault */
+  /** Returns its matches from `from` on. The nodes of the document as such are left out, as lxml
+   *  does. @throws RuleFault */
   find(from: XmlNode): Found[] {
     let found: ReturnType<XmlNode['eval']>;
     try {
@@ -162,7 +162,7 @@ const functions = new Set(
   ).split(' '),
 );
 
-/** What libxml2 would accept, and evaluate to nothing or to something else. */
+/** Expressions that libxml2 would accept, and evaluate to nothing or to something else. */
 function problemOf(text: string): string | undefined {
   const code = text.replace(/"[^"]*"|'[^']*'/g, '""');
   const called = [...code.matchAll(/([A-Za-z_][\w.:-]*)\s*\(/g)].map(([, name = '']) => name);

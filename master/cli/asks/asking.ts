@@ -1,4 +1,4 @@
-/** What the modules of subcommands share: how one is made, and where its master is. */
+/** Shared by the modules of subcommands: how one is made, and where its master is. */
 import type { Command } from 'commander';
 import type { Joining } from '../../../shared/cli.ts';
 import type { MasterClient } from '../../../shared/client.ts';
@@ -44,7 +44,7 @@ export function refuseOpposites(command: Command): void {
 /** Connects to the master. @throws ConfigError · AuthError */
 export type Join = () => Promise<MasterClient>;
 
-/** What a subcommand prints: `answer` with --json, else `text`. */
+/** The output of a subcommand: `answer` with --json, else `text`. */
 export type Answer = {
   readonly text: string;
   readonly answer: unknown;

@@ -192,7 +192,7 @@ class Watch {
       const job = this.#jobs.get(push.job);
       if (job !== undefined) {
         job.slave = push.slave;
-        // What another attempt said was printed, and stays.
+        // The output of another attempt was printed, and stays.
         if (push.attempt > 1) Object.assign(job.printed, { stdout: 0, stderr: 0 });
       }
     }
@@ -275,7 +275,8 @@ class Watch {
     }
   }
 
-  /** Of one job its own; else 0 if all have ended with 0. What needs a word gets one. */
+  /** Of one job its own; else 0 if all have ended with 0. Prints a line for each job that needs
+   *  one. */
   #exitCode(): number {
     const codes = [...this.#jobs.values()].map(({ job, slave, reply }) => {
       if (reply === undefined) return exitCodes.failed;
@@ -303,7 +304,7 @@ class Watch {
 }
 
 /** Prints the lines that are whole now, each with the name of its slave: those of other jobs come
- *  between them. What is held of a stream is at most what its slave keeps of it. */
+ *  between them. It holds at most as much of a stream as the slave keeps. */
 function printNamed({ slave, unended }: Watched, stream: JobStream, data: Uint8Array): void {
   const end = data.lastIndexOf(lineFeed) + 1;
   unended[stream].push(data.subarray(0, end === 0 ? undefined : end));

@@ -117,7 +117,7 @@ export async function extract(
   }
 }
 
-/** What rows depend on, besides the archive. */
+/** Settings that rows depend on, besides the archive. */
 function digestOf({ items, spec }: CrawlFile): string {
   const { fetch, canonical } = spec;
   const { ruleBytes, bodyBytesMax, obey, userAgent } = fetch;

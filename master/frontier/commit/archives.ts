@@ -1,10 +1,11 @@
-/** What the frontier needs of archives: the seam to `Archives`. */
+/** The frontier's view of archives: the seam to `Archives`. */
 import type { About } from '../../archive/records.ts';
 import type { Upload } from '../../archive/uploads.ts';
 import type { ArchiveMark } from '../../store/archive-rows.ts';
 import type { Crawl } from '../crawl/crawl.ts';
 
-/** Where the exchanges of tasks go before these end. A crawl without `archive` has nothing there. */
+/** Where the exchanges of tasks go before these end. A crawl without `archive` has nothing
+ *  there. */
 export interface ArchivesPort {
   /** Appends the exchanges of a task. `then` is called when they are on the disk, in the order of
    *  the calls, with what the commit of the task has to record. */

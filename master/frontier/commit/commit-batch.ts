@@ -81,7 +81,7 @@ export class CommitBatch {
   readonly #sources: Sources;
   /** Seeds that were admitted once more. */
   readonly #again = new Set<string>();
-  /** What led to the URLs that are admitted. */
+  /** The page that led to the URLs that are admitted. */
   readonly #origins: NewSources;
   /** How far the files of its archive are, by their numbers. */
   #archived: Map<number, ArchiveMark> | undefined;
@@ -333,7 +333,7 @@ export class CommitBatch {
   }
 
   /** Ends the batch: adds all changes, for one transaction, and makes the row of the result queue.
-   *  What it returns lives until the disk answers, so the links of the batch are no part of it. */
+   *  Its result lives until the disk answers, so the links of the batch are no part of it. */
   seal(changes: Change[]): {
     admitted: readonly NewTask[];
     commit: number;

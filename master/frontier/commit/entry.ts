@@ -28,7 +28,7 @@ export type Report = {
   readonly links: Uint8Array;
   /** As they came, so that they need not be packed again. */
   readonly packed?: PackedReport | undefined;
-  /** What the rules of the crawl made of the page. */
+  /** The rows that the rules of the crawl made of the page. */
   readonly items?: FoundItems | undefined;
   /** Links of other priorities than that of the page. */
   readonly follow?: Requests['task.report']['follow'];
@@ -87,13 +87,13 @@ export type Offer = {
   readonly from: Origin;
 };
 
-/** What became of a report: `stale` when its task was done already. */
+/** The outcome of a report: `stale` when its task was done already. */
 export type Verdict = 'done' | 'stale';
 export type SeedVerdict = Replies['crawl.add'];
 export type EarlierUrl = Requests['crawl.recrawl']['urls'][number];
 
-/** One thing that waits to be gathered. `bytes`: what it holds in memory, about. `archived`: how far
- *  the archive of the crawl is with what belongs to it. */
+/** One thing that waits to be gathered. `bytes`: what it holds in memory, about. `archived`: how
+ *  far the archive of the crawl is with what belongs to it. */
 export type Entry = {
   readonly crawl: Crawl;
   readonly bytes: number;
@@ -119,7 +119,7 @@ export type Entry = {
   | {
       kind: 'again';
       urls: readonly EarlierUrl[];
-      /** What is on record with them, of a crawl with this number. */
+      /** Changes that are committed with them, for a crawl with this number. */
       also?: ((crawl: number) => readonly Change[]) | undefined;
       found: FoundAddresses;
       done: (v: Replies['crawl.recrawl']) => void;
@@ -153,5 +153,5 @@ export type Failure = {
   readonly attempts?: number;
 };
 
-/** What an entry without links takes, about. */
+/** Memory of an entry without links, in bytes, about. */
 export const smallEntryBytes = 512;

@@ -14,7 +14,7 @@ const tightBytesMax = 256 << 10;
 /** Share of that for entries that are put later. */
 const expectedShare = 4;
 
-/** What is left of an entry until it is on the disk. */
+/** The part of an entry that is kept until it is on the disk. */
 export type TakenEntry = Pick<Entry, 'crawl' | 'bytes'>;
 
 export class FilterQueue {

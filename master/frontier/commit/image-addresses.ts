@@ -5,7 +5,7 @@
 import type { Image, Result } from '../../../shared/requests.ts';
 import { parseUrl } from '../../../shared/url.ts';
 
-/** What the URL parser leaves unchanged after the "/" of an authority, in the most common forms. */
+/** Paths that the URL parser leaves unchanged, in the most common forms, after the first "/". */
 const plainRest = /(?:[\w~!$&()*+,;=@:/-]|\.(?=\w)(?<=\w\.))*$/y;
 /** Texts up to that "/" that the parser leaves unchanged. A site has its images on a few hosts. */
 const plainStarts = new Set<string>();

@@ -1,12 +1,12 @@
-/** What the frontier needs of downloaded images: the seam to `Images`. */
+/** The frontier's view of downloaded images: the seam to `Images`. */
 import type { Kept, KeptContent } from '../../images/image-queue.ts';
 import type { KeptImage } from '../../store/image-rows.ts';
 import type { Crawl } from '../crawl/crawl.ts';
 
 /** Where the bytes of images go before their tasks end. */
 export interface ImagesPort {
-  /** Keeps an image. `then` is called in the order of the calls, when it is on the disk, or with the
-   *  reason why it cannot be written. */
+  /** Keeps an image. `then` is called in the order of the calls, when it is on the disk, or with
+   *  the reason why it cannot be written. */
   append(crawl: Crawl, content: KeptContent, then: Kept): void;
   /** Has the crawl this image on the disk and on record? */
   has(crawl: Crawl, sha256: Uint8Array): boolean;

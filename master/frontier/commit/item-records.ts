@@ -1,5 +1,5 @@
-/** What rules made of a page that counts, as records of the result queue, and in the crawl's
- *  numbers. Source: docs/output.md. */
+/** The rows that rules made of a page that counts, as records of the result queue, and in the
+ *  crawl's numbers. Source: docs/output.md. */
 import type { FoundItems } from '../../store/result-rows.ts';
 import type { Task } from '../tasks/tasks.ts';
 import type { CommitBatch } from './commit-batch.ts';

@@ -29,7 +29,7 @@ import type { CommitBatch } from './commit-batch.ts';
 
 /** Pages that are kept of one image. */
 const pagesMax = 100;
-/** What commits that the store does not show yet may hold, and more. */
+/** More entries than commits that the store does not show yet may hold. */
 const freshMax = 16_384;
 /** Some milliseconds of work. */
 const rowsAtOnce = 1_000;
@@ -106,7 +106,7 @@ export class Pictures {
     batch.also([{ table: 'namings', ...row }]);
   }
 
-  /** What is known of an image whose task is open; undefined: there is none. */
+  /** The record of an image whose task is open; undefined: there is none. */
   #named(prefix: Buffer): Named | undefined {
     const key = prefix.toString('latin1');
     const known = this.#namings.get(key);
@@ -141,7 +141,7 @@ export class Pictures {
     this.#namings.set(prefix.toString('latin1'), ended);
   }
 
-  /** What is kept of these bytes; undefined: they are not. */
+  /** The record of these bytes; undefined: they are not kept. */
   kept({ id }: Crawl, sha256: Uint8Array): KeptImage | undefined {
     const key = contentKey(id, sha256);
     const fresh = this.#contents.get(key.toString('latin1'));
@@ -236,7 +236,7 @@ export function isOptedOut(directives: Result['directives'], { images }: Downloa
   return directives.includes('noai') || directives.includes('noimageai');
 }
 
-/** What a slave found out, by the names of fields. */
+/** The findings of a slave, by the names of fields. */
 export function imageValues(facts: ImageFacts): Values {
   const { width, height, dhash, creator, credit, copyright, license, optOut, fault, type } = facts;
   const all = { type, width, height, creator, credit, copyright, license, optOut, fault };

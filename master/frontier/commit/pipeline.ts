@@ -46,7 +46,7 @@ type PipelineOptions = {
   readonly events: FrontierEvents;
 };
 
-/** What a commit does to one crawl, when it is on the disk. */
+/** The effects of a commit on one crawl, when it is on the disk. */
 type Landing = {
   readonly batch: CommitBatch;
   readonly commit: number;
@@ -69,8 +69,8 @@ type Gathered = {
 
 /** A new link costs twenty times as much as a known one, so not only bytes but also time bounds a
  *  batch: no request is served while it is gathered, made part of a commit, or taken in after that.
- *  The whole should take `batchMsMax`, of which the gathering is a part that depends on the links: a
- *  quarter where each is of another host. */
+ *  The whole should take `batchMsMax`, of which the gathering is a part that depends on the links:
+ *  a quarter where each is of another host. */
 const batchMsMax = 30;
 const gatherMsMax = 8;
 const gatherMsMin = 2;

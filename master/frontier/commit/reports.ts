@@ -69,7 +69,7 @@ const unhurriedWaiting = 64;
 const unhurriedMs = 250;
 const slowPart = 1 / 4;
 const slowMsMax = 1_000;
-/** What is known of an image, about. */
+/** Memory of an image's metadata, in bytes, about. */
 const imageEntryBytes = 2_048;
 /** Of a row of an item besides its values, about; of one that was rejected, with them. */
 const rowBytes = 64;
@@ -453,7 +453,7 @@ export class Reports implements WorkEvents, LossEvents {
   }
 }
 
-/** What the items of a page take in memory, about. */
+/** Memory of the items of a page, in bytes, about. */
 function bytesOf(items: FoundItems | undefined): number {
   if (items === undefined) return 0;
   const { rows, rejected } = items;

@@ -1,4 +1,4 @@
-/** What goes into the result queue: a record for each URL that was fetched or left out, and for a
+/** The records of the result queue: a record for each URL that was fetched or left out, and for a
  *  link that was skipped. Source: docs/output.md; docs/scope.md, "Traps". */
 import { isHtml } from '../../../shared/media-types.ts';
 import { isPageStatus, type SitemapKind, type SkipReason } from '../../../shared/protocol.ts';

@@ -1,4 +1,4 @@
-/** What the frontier needs of the result queue: the seam to the sinks. `ResultQueue` is one. */
+/** The frontier's view of the result queue: the seam to the sinks. `ResultQueue` is one. */
 import type { NamedOutput } from '../../../shared/outputs.ts';
 import type { SinkState } from '../../sinks/result-queue.ts';
 import type { ClosedTarget, Deleted, Resumed } from '../../sinks/sink.ts';

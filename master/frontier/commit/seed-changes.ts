@@ -1,4 +1,4 @@
-/** What the store has of the hosts of seeds: which they are, and where their names were found. */
+/** The store's rows of the hosts of seeds: which they are, and where their names were found. */
 import { crawlKey, encodeBlocks, encodeSeedHosts, seedHostKey } from '../../store/records.ts';
 import type { Change } from '../../store/store.ts';
 import type { Crawl } from '../crawl/crawl.ts';

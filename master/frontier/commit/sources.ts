@@ -19,7 +19,7 @@ type Found = Pick<Task, 'from'> & { readonly queue: { readonly crawl: number } }
 
 export class Sources {
   readonly #store: Pick<Rows, 'range'>;
-  /** What is in memory, by place: crawl, number, URL. */
+  /** The sources in memory, by place: crawl, number, URL. */
   readonly #crawls = new Uint32Array(cachedMax);
   readonly #numbers = new Float64Array(cachedMax);
   readonly #urls = new Array<string | undefined>(cachedMax).fill(undefined);

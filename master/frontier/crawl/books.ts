@@ -140,7 +140,7 @@ export class Books {
     if (unchanged) this.#counters.unchanged++;
   }
 
-  /** What rules made of a page: see `PageItems`. */
+  /** The rows that rules made of a page: see `PageItems`. */
   ruled(counts: PageItems['counts']): void {
     this.rules.add(counts);
   }

@@ -36,7 +36,7 @@ import { markOf } from './spec-change.ts';
 import type { Traps } from './traps.ts';
 import { type Kept, type UrlRules, urlRulesOf } from './url-rules.ts';
 
-/** What is on record; `held` is not: each start looks for itself. */
+/** The record; `held` is not in it: each start looks for itself. */
 type LastingState = Exclude<CrawlState, 'held'>;
 
 /** Where a crawl may go from a state. `cancelled` is the end. */
@@ -136,8 +136,8 @@ export class Crawl implements CrawlView {
     return this.#spec;
   }
 
-  /** Its options change. What it knows by now of hosts and of traps stays. `isNarrower`: URLs that
-   *  wait may no longer belong to it. `isStart`: by the options of a start. */
+  /** Its options change. Its knowledge of hosts and of traps stays. `isNarrower`: URLs that wait
+   *  may no longer belong to it. `isStart`: by the options of a start. */
   respec(spec: CrawlRecord['spec'], { isNarrower = false, isStart = false } = {}): void {
     if (isStart) this.#asStarted = undefined;
     else this.#asStarted ??= markOf(this.#spec);
@@ -247,7 +247,7 @@ export class Crawl implements CrawlView {
     this.#isAside = isAside;
   }
 
-  /** What it fetches is kept, in an archive or as files. */
+  /** It keeps answers, in an archive or as files. */
   get isArchived(): boolean {
     return (this.#spec.fetch.archive ?? this.#spec.fetch.save) !== undefined;
   }
@@ -334,7 +334,7 @@ export class Crawl implements CrawlView {
     return this.#openMsBefore + Math.round(performance.now() - this.#openSince);
   }
 
-  /** What puts the counts of its trap rules on record, if that is due. */
+  /** The change that records the counts of its trap rules, if that is due. */
   trapChanges(atEnd = false): Change[] {
     const counts = this.#rules?.traps.unsaved(atEnd);
     if (counts === undefined) return [];

@@ -44,7 +44,7 @@ export class Crawls {
   /** Those with items, and those with an archive or a login. */
   readonly ruled = new Set<Crawl>();
   readonly demanding = new Set<Crawl>();
-  /** What the slaves can do, see `needs`; the dispatcher says so. */
+  /** The abilities of the slaves, see `needs`; the dispatcher says so. */
   readonly server: { abilities: readonly number[] } = { abilities: [] };
   readonly #store: Store;
   readonly #recent: RecentTable;

@@ -72,7 +72,7 @@ function commonest(
   return `${amount(n, 'link')} ${remedyOf(reason as SkipReason, n, maxDepth)}`;
 }
 
-/** What the option is that skips links for this reason, and how it would take them. */
+/** The option that skips links for this reason, and how it would take them. */
 function remedyOf(reason: SkipReason, links: number, maxDepth: number | undefined): string {
   const [lead, match, lie, are] =
     links === 1 ? ['leads', 'matches', 'lies', 'is'] : ['lead', 'match', 'lie', 'are'];

@@ -1,4 +1,5 @@
-/** What of a crawl is in rows of its own: hosts of its seeds, and counts of its trap rules. */
+/** The parts of a crawl that are in rows of their own: hosts of its seeds, and counts of its trap
+ *  rules. */
 import {
   crawlKey,
   decodeBlocks,

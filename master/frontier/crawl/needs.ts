@@ -1,4 +1,4 @@
-/** What a crawl needs of slaves that not each can do, and what a slave can: bits, since they are
+/** Abilities that a crawl needs and not each slave has, and those of a slave: bits, since they are
  *  compared for each lease. */
 import type { FetchSpec } from '../../../shared/crawl.ts';
 import { mustBeDecoded } from '../../../shared/images.ts';
@@ -39,7 +39,7 @@ function articlesOf(items: ItemRules): number {
   return need;
 }
 
-/** What a crawl needs that no slave can do, as its status says it. */
+/** The needs of a crawl that no slave meets, as its status says them. */
 export function wantsOf(fetch: FetchSpec, able: Able) {
   const needed = needsOf(fetch);
   const missing = needed & ~nearest(needed, able);
@@ -50,11 +50,11 @@ export function wantsOf(fetch: FetchSpec, able: Able) {
   };
 }
 
-/** What slaves can do: those of each, without repetition. */
+/** The abilities of slaves: those of each, without repetition. */
 export type Able = { readonly abilities: readonly number[] };
 
-/** What that slave can do which can do most of what is needed. One must do all of it: what another
- *  slave could add is of no use. */
+/** Returns the abilities of the slave that meets most of the needs. One slave must meet all of
+ *  them: the abilities of another do not add to its own. */
 export function nearest(needed: number, { abilities }: Able): number {
   let best: number = needs.nothing;
   for (const one of abilities) {

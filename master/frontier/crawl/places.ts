@@ -1,4 +1,4 @@
-/** What waits at the hosts where a crawl has tasks in memory. */
+/** The tasks that wait at the hosts where a crawl has tasks in memory. */
 import type { Group, Host } from '../politeness/host.ts';
 
 type Places = Iterable<{ readonly host: Host; readonly queue: { readonly waiting: number } }>;

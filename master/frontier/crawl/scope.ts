@@ -59,7 +59,7 @@ export class Scope {
     return this.#hosts.size;
   }
 
-  /** What makes the same scope again. */
+  /** The options that make the same scope again. */
   get kept(): KeptHosts {
     return { named: [...this.#hosts], followed: [...this.#followed] };
   }

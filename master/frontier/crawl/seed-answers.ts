@@ -1,5 +1,5 @@
 /**
- * What became of a crawl's seeds: how many there were, how many were answered, and why the others
+ * The outcome of a crawl's seeds: how many there were, how many were answered, and why the others
  * were not. A crawl of which no seed was answered has fetched nothing that its operator wanted, so
  * the master says why, and lets it be started again.
  */
@@ -8,7 +8,7 @@ import type { SeedRecord } from '../../store/records.ts';
 /** Faults on record, so that a list of ten thousand seeds does not grow each commit. */
 const faultsMax = 5;
 const urlCharsMax = 512;
-/** What is known of a start again: one of more seeds that redirect is not worth the memory. */
+/** Answers that are kept over a start: one of more seeds that redirect is not worth the memory. */
 const againMax = 10_000;
 
 export class SeedAnswers {

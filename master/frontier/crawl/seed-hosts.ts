@@ -43,7 +43,7 @@ export class SeedHosts {
     for (const [host, blocks] of kept) this.#blocks.set(host, blocks);
   }
 
-  /** Its crawl has other options now. What is settled stays. */
+  /** Its crawl has other options now. Hosts that are settled stay. */
   respec(spec: Pick<CrawlSpec, 'fetch'>): void {
     this.#asks = asksNames(spec);
   }

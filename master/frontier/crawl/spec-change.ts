@@ -1,6 +1,6 @@
 /**
- * What it means to change the options of a crawl that is there: which of them may change, what the
- * new ones are, which links would now be taken that were skipped before, and whether URLs that wait
+ * The effects of changed options of a crawl that is there: which of them may change, what the new
+ * ones are, which links would now be taken that were skipped before, and whether URLs that wait
  * may no longer belong to the crawl. Pure.
  */
 import { createHash } from 'node:crypto';

@@ -1,4 +1,4 @@
-/** What decides about the links of a crawl, made of its spec and of what the store has of it. */
+/** The rules that decide about a crawl's links, made of its spec and its rows in the store. */
 import { trapLimitsSchema } from '../../../shared/crawl.ts';
 import { rarely } from '../../../shared/flags.ts';
 import type { CrawlRecord, KeptHosts, TrapCounts } from '../../store/records.ts';
@@ -13,10 +13,10 @@ export type KeptSeeds = {
   readonly seedBlocks: readonly (readonly [host: string, blocks: readonly string[]])[];
 };
 
-/** What of a crawl is in rows of its own. */
+/** The parts of a crawl that are in rows of their own. */
 export type Kept = Partial<KeptSeeds> & { readonly trapCounts?: TrapCounts };
 
-/** What decides about its links. A crawl that is over takes no memory for it. */
+/** The rules for its links. A crawl that is over takes no memory for them. */
 export type UrlRules = {
   readonly scope: Scope;
   readonly seedHosts: SeedHosts;

@@ -1,5 +1,5 @@
 /**
- * What some crawls need of slaves, and not every slave can do: evaluate rules, send what is to be
+ * Abilities that some crawls need and not every slave has: evaluate rules, send what is to be
  * archived, log in, find articles, send requests with a body. A crawl waits while no slave can do
  * what it needs.
  */
@@ -46,7 +46,7 @@ export class Abilities {
     this.#holders.pagesNeedRules = isAny && knowRules;
   }
 
-  /** What its crawl needs of a slave, see `needs`. */
+  /** The abilities that its crawl needs of a slave, see `needs`. */
   needsOf(task: Task): number {
     if (this.#crawls.demanding.size === 0) return needs.nothing;
     const crawl = this.#crawls.of(task);

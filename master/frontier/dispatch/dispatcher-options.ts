@@ -1,4 +1,4 @@
-/** What a dispatcher is given, and whom it tells. Types alone. */
+/** The options of a dispatcher, and its listeners. Types alone. */
 import type { ResultsPort } from '../commit/results.ts';
 import type { Crawls } from '../crawl/crawls.ts';
 import type { FrontierEvents } from '../frontier-events.ts';

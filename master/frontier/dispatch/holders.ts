@@ -65,7 +65,7 @@ export class Holders {
     return this.#holders.some(({ hasRules, takes }) => hasRules || takes === 'pages');
   }
 
-  /** What each holder can do, see `needs`: without repetition, in order. */
+  /** The abilities of the holders, see `needs`: without repetition, in order. */
   get abilities(): number[] {
     const all = new Set(this.#holders.map(({ abilities = 0 }) => abilities));
     return [...all].sort((a, b) => a - b);

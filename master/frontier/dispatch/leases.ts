@@ -33,7 +33,7 @@ export interface LeaseHolder {
   readonly sendsBodies?: boolean;
   /** It takes several pages of a host with a delay at once. [T-146] Default: it does not. */
   readonly hasTrains?: boolean;
-  /** What else it can do: bits of `needs`. Default: nothing. */
+  /** Its other abilities: bits of `needs`. Default: none. */
   readonly abilities?: number;
   /** Total time in which it was not read from; its leases do not age in it. */
   readonly heldBackMs?: number;

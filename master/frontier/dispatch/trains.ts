@@ -125,8 +125,8 @@ export class Trains {
     return hosts < Math.max(1, this.#holders.sums.slots / slotsPerHost);
   }
 
-  /** May it be one of a train? `ranks`: of the others, by crawls. What a page leads to must not have
-   *  to go before the rest. */
+  /** May it be one of a train? `ranks`: of the others, by crawls. Links of a page must not
+   *  have to go before the rest. */
   #fits(task: Task, { holder }: Lease, ranks: Map<number, number>): boolean {
     const crawl = this.#options.crawls.of(task);
     if (crawl === undefined || kindOf(task).inTrains !== true || hasRequest(task)) return false;

@@ -153,7 +153,7 @@ export class Filter {
     const { bloom, seen } = this.#awake ?? this.wake();
     seen.add(words, at);
     bloom.add(words, at);
-    // What is new is what the next pages link to.
+    // The next pages link to the newest URLs.
     this.#recent.add(words, at);
     this.#gathered++;
   }

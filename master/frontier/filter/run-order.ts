@@ -48,7 +48,7 @@ export function inOrder(
     }
   }
   found.sort((a, b) => b.keys - a.keys);
-  // What was not moved when its sources were asked may have been moved since.
+  // A key that was not moved when its sources were asked may have been moved since.
   const late = merges.map((merge) => ({ run: merge.target, merge, isMoved: false }));
   return [...found.map(({ keys: _, ...asked }) => asked), ...late];
 }

@@ -100,7 +100,7 @@ export class SeenSet {
   #merges: RunMerge[] = [];
   /** Runs that are on the disk as a whole. */
   readonly #onDisk = new Set<number>();
-  /** What look-ups ask, for each Bloom filter that may have a key; made when it is needed. */
+  /** The order of look-ups, for each Bloom filter that may have a key; made when it is needed. */
   #asked: (readonly Asked[] | undefined)[] = [];
   #lastCommit = 0;
   /** Of a look-up. */
@@ -374,7 +374,7 @@ export class SeenSet {
   }
 }
 
-/** What is on record of a crawl's runs. */
+/** The record of a crawl's runs. */
 export function manifestOf(store: Rows, crawl: number): Manifest {
   const value = store.get('runs', manifestKey(crawl));
   return value === undefined ? noRuns : decodeManifest(value);

@@ -34,7 +34,7 @@ export class WaitingRoom {
     return sum;
   }
 
-  /** What makes room in a commit; undefined: there is enough. */
+  /** The change that makes room in a commit; undefined: there is enough. */
   relieve(): { readonly changes: Change[]; readonly done: () => void } | undefined {
     if (this.#sets.size < 2 || this.waiting <= this.freezeKeys * setsOfCrawl) return undefined;
     let largest: SeenSet | undefined;

@@ -91,7 +91,7 @@ export const image: PictureKind = {
     return true;
   },
 
-  /** What shows it is kept, since it may be tried again. */
+  /** The pages that show it are kept, since it may be tried again. */
   fail(batch, task, { error, attempts, slave, at }) {
     batch.bury(task, error, attempts, pictureName(task.url));
     const head = recordOf(batch, task, [], { slave, at });

@@ -53,7 +53,7 @@ export const sitemap: ListedKind = {
 
   namesIn: (line) => (line['sitemap'] === undefined ? undefined : [mark + line.url]),
 
-  /** What the part lists; with the last one the task is gone. */
+  /** The URLs that the part lists; with the last part the task is gone. */
   part(batch, task, { kind, urls, images, end }, { slave, at }) {
     if (kind === 'index') {
       admitBelow(batch, task, Buffer.from(urls).toString('latin1').split('\n'));

@@ -15,7 +15,7 @@ import type { RobotsRecord } from '../../store/records.ts';
 import type { Crawl } from '../crawl/crawl.ts';
 import { decidingLine } from '../robots/deciding-line.ts';
 
-/** What is known of the host of a URL. */
+/** The state of the host of a URL. */
 type HostFacts = {
   readonly robots?: { readonly record: RobotsRecord; readonly file: Uint8Array } | undefined;
   readonly isBlocked: boolean;
@@ -103,7 +103,7 @@ export function isSkipReason(reason: unknown): reason is SkipReason {
   return reasons.includes(reason);
 }
 
-/** What a robots.txt says against a URL; undefined: it may be fetched. */
+/** The objection of a robots.txt to a URL; undefined: it may be fetched. */
 function robotsFault(
   url: URL,
   { record, file }: NonNullable<HostFacts['robots']>,

@@ -55,7 +55,7 @@ export { isSkipReason } from './judge.ts';
 /** A crawl, as those see it who look at its URLs. */
 export type LookedCrawl = Crawl;
 
-/** What runs. */
+/** Crawls that run. */
 type Running = {
   readonly crawls: Crawls;
   readonly politeness: Politeness;
@@ -231,7 +231,7 @@ export class UrlLook {
   /** A reason for which a link was skipped, in words. */
   readonly skipped = skipped;
 
-  /** What the crawl was set to since the URL was admitted may leave it out. */
+  /** Options that were set since the URL was admitted may leave it out. */
   #addLeavingOut(fate: UrlFate, crawl: LookedCrawl, record: TaskRecord, url: URL): void {
     if (!crawl.isNarrowed || !crawlKindOf(record).leavesOut(crawl, record)) return;
     const judged = judgeLink(crawl, url, () => false, record.depth);
@@ -287,7 +287,7 @@ export class UrlLook {
     fate.text.push(`when its turn comes, it is ${judged.text}`);
   }
 
-  /** What is known of a URL's host. */
+  /** The state of a URL's host. */
   #hostRow(crawl: LookedCrawl, url: URL, now: number): HostRow {
     const running = this.#running;
     const key = hostKeyOf(url);

@@ -1,6 +1,7 @@
 /**
- * What an open URL waits for, in the order in which it has to end: its crawl, the master, its host,
- * its own back-off, its host's pace, and the URLs before it. Pure: time is an argument.
+ * The conditions that an open URL waits for, in the order in which they have to end: its crawl, the
+ * master, its host, its own back-off, its host's pace, and the URLs before it. Pure: time is an
+ * argument.
  */
 import { amount, grouped } from '../../../shared/amount.ts';
 import type { HostRow } from '../../../shared/protocol.ts';

@@ -8,7 +8,7 @@ import type { Host, HostSetting } from './host.ts';
 
 type Waiting = { readonly count: number; readonly isMore: boolean };
 
-/** What the store has of a host that is not in memory. */
+/** The row of a host that is not in memory. */
 type Kept = {
   readonly robots?: RobotsRecord | undefined;
   readonly breaker?: BreakerRecord | undefined;

@@ -1,5 +1,5 @@
 /**
- * What an operator has set for single hosts: a delay in place of the crawls', or that nothing is
+ * Settings of an operator for single hosts: a delay in place of the crawls', or that nothing is
  * fetched there. All of them are in memory, since every host that is met may have one; each is a
  * row of `meta`, which versions without them read over. Owned by the frontier's rooms.
  */

@@ -27,7 +27,7 @@ export type Manners = {
   readonly isRelayed?: boolean;
 };
 
-/** What an operator set for a host. */
+/** Settings of an operator for a host. */
 export type HostSetting = {
   /** In place of the crawls' delay; a longer Crawl-delay still counts, and what answers taught. */
   readonly delayMs?: number;
@@ -71,8 +71,8 @@ const tellMsMax = 1_000;
 export const lines = ['timed', 'free', 'fresh', 'failing', 'relayed'] as const;
 export type Line = (typeof lines)[number];
 
-/** What becomes of a redirect: `go`: it may start. `later`: its group holds for too long to wait for
- *  it. `lost`: its lease has ended. */
+/** The decision about a redirect: `go`: it may start. `later`: its group holds for too long to wait
+ *  for it. `lost`: its lease has ended. */
 export type Turn = 'go' | 'later' | 'lost';
 
 /** The next request of a redirected fetch; it waits for its turn. */

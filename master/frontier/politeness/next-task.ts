@@ -36,7 +36,7 @@ export function workDueAt(host: Host, now: number): number | undefined {
   for (const client of host.clients.values()) {
     if (!client.active()) continue;
     let at = client.queue.dueAt(now);
-    // What is held waits for a wake, but an image that is tried again comes by itself.
+    // Held tasks wait for a wake, but an image that is tried again comes by itself.
     if (at !== undefined && isHeld(client, now)) at = client.queue.delayedUntil;
     if (at === undefined) continue;
     if (client.manners.robots !== undefined) at = Math.max(at, robotsAt);

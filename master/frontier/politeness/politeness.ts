@@ -18,7 +18,7 @@ import type { Task } from '../tasks/tasks.ts';
 import { Group, type Hop, Host, type HostClient, type Line, lines } from './host.ts';
 import { nextTask, type WorkEvents, workDueAt } from './next-task.ts';
 
-/** What is known of hosts and groups: `StoredHosts`. */
+/** The records of hosts and groups: `StoredHosts`. */
 export interface HostSource {
   /** Returns the store key of a host or group. */
   hashOf(key: string): Buffer;
@@ -151,7 +151,7 @@ export class Politeness {
     this.wake(host, now);
   }
 
-  /** What the crawls of a group agree on has changed. */
+  /** The settings on which the crawls of a group agree have changed. */
   agreeAnew(group: Group, now: number): void {
     const hadDelay = group.delayMs > 0;
     group.agreeAnew();

@@ -50,7 +50,7 @@ type KeptOfHost = {
   readonly pace?: PaceRecord | undefined;
 };
 
-/** What is on record of a host, and of a group that is this host alone. */
+/** The record of a host, and of a group that is this host alone. */
 export function keptOfHost(store: Pick<Store, 'get'>, hash: Buffer, now: number): KeptOfHost {
   const [robots, breaker, pace] = (['robots', 'breakers', 'paces'] as const).map((table) =>
     store.get(table, hash),
@@ -118,7 +118,7 @@ export class HostRecords {
       .map((table) => ({ table, key: hash, value: undefined }));
   }
 
-  /** What is on record of a host, and of a group that is this host alone. */
+  /** The record of a host, and of a group that is this host alone. */
   look(hash: Buffer): KeptOfHost {
     return keptOfHost(this.#store, hash, clockMs());
   }

@@ -9,7 +9,7 @@ const carriageReturn = 0x0d;
 /** A longer line is shown by its beginning. */
 const shownBytes = 200;
 
-/** What a robots.txt says about a URL, by which line. */
+/** The verdict of a robots.txt on a URL, and the line that decides. */
 type LineVerdict = {
   readonly allows: boolean;
   /** From 1; undefined: no line decides. */

@@ -58,7 +58,7 @@ const lookMs = 50;
 /** Queues that one `rotate` checks, and the wait after which a host loses its place. */
 const rotatedQueues = 256;
 const waitMs = 5_000;
-/** What a request of a group without a delay takes at least, for `isFarBack`. */
+/** Least time of a request of a group without a delay, for `isFarBack`. */
 const requestMs = 20;
 /** Hosts far back in their group that one `rotate` parks: others of it may be read in for them. */
 const farBackMax = 64;

@@ -6,7 +6,7 @@
  *     added --few hosts, or many of this host--> tasks <--changed: tried again-- unsorted
  *        \--many hosts--> unsorted --move: above `countMax` tasks, as many as came--> tasks
  *
- * All others name a task by its key in `tasks`. What this returns as changes must be committed in
+ * All others name a task by its key in `tasks`. The changes that this returns must be committed in
  * the order of the calls, and `landed`, `gone` and `done` be called when they are on the disk.
  * Small crawls never meet any of it. An index in memory says what is in `unsorted`.
  */
@@ -147,7 +147,8 @@ export class TaskRows {
     return { changes, landed: this.#coming(crawl, taskKeys(crawl, spread)) };
   }
 
-  /** Tasks with these keys come into `unsorted`. Returns what is to be called when they are there. */
+  /** Tasks with these keys come into `unsorted`. Returns what is to be called when they are
+   *  there. */
   #coming(crawl: number, keys: Buffer): () => void {
     if (keys.length === 0) return () => {};
     // From now on a task may be in either table.
@@ -171,7 +172,7 @@ export class TaskRows {
     return this.#leaves(key) ? dropped(key) : { table: 'tasks', key, value: undefined };
   }
 
-  /** What `changed` or `removed` returned is on the disk. */
+  /** To be called when the changes of `changed` or `removed` are on the disk. */
   gone(key: Buffer): void {
     this.#gone(key, 0);
   }

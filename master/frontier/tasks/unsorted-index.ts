@@ -1,6 +1,6 @@
 /**
- * What a crawl has in the table `unsorted`, in memory: 24 bytes a task, chained in 65,536 *bins* by
- * the first bits of the host's hash. Hashes are uniform, so that a bin has few.
+ * The tasks of a crawl in the table `unsorted`, in memory: 24 bytes a task, chained in 65,536
+ * *bins* by the first bits of the host's hash. Hashes are uniform, so that a bin has few.
  *
  *     (not in it) --land--> resting --leave--> leaving --gone--> (not in it)
  *                on the disk      a commit takes it away      on the disk
@@ -70,7 +70,8 @@ export class UnsortedIndex {
     this.#size++;
   }
 
-  /** A commit takes the task of this key in `tasks` away. False: it is not here, or leaves already. */
+  /** A commit takes the task of this key in `tasks` away. False: it is not here, or leaves
+   *  already. */
   leave(key: Buffer): boolean {
     const high = key.readUInt16BE(seqAt);
     const { slot } = this.#find(key, 0, high);

@@ -1,4 +1,5 @@
-/** What outputs share: where they are, the secrets of their targets, drivers, words of errors. */
+/** Shared by the outputs: where they are, the secrets of their targets, drivers, words of
+ *  errors. */
 import { join } from 'node:path';
 import { ConfigError, codeOf, messageOf } from '../../../shared/errors.ts';
 import { waitForFarAddresses } from '../../../shared/far-addresses.ts';

@@ -1,5 +1,5 @@
 /**
- * What the outputs to databases share. The rows of a write and the number of its last record are
+ * Shared by the outputs to databases. The rows of a write and the number of its last record are
  * one step of the database, so that a crash on either side loses nothing and writes nothing twice.
  * That number wins over the one that the master has recorded:
  *
@@ -44,7 +44,7 @@ export type Delivery<S> = {
   readonly cursor: CursorStep;
   /** To be called with the rows that it does not take, before the rows are committed. */
   readonly reject: (rows: readonly Row[], reason: string) => Promise<void>;
-  /** What was rejected does not count: all is done again. */
+  /** Forgets the rows that were rejected: all is done again. */
   readonly unreject: () => Promise<void>;
 };
 
@@ -112,7 +112,7 @@ export function cursorKind<S extends CursorSession>(
     },
     isTaken: () => Promise.resolve(false),
     rename: () => Promise.resolve(),
-    // What stands in a database is the operator's.
+    // The rows in a database belong to the operator.
     async remove({ name }, mark) {
       const file = await Rejects.remove(rejectsOf(name), markOf(mark)?.rejects);
       return { deleted: file ? [basename(rejectsOf(name))] : [], kept: [] };
@@ -209,7 +209,7 @@ class CursorSink<S extends CursorSession> implements Sink {
     const last = rows.at(-1);
     if (last === undefined) {
       await session.check();
-      // What the database has already counts from now on.
+      // Rows that the database has already count from now on.
       return from !== undefined && from > (this.#mark?.seq ?? 0) ? this.#has(from) : this.#mark;
     }
     try {

@@ -27,7 +27,7 @@ const typeNames: Readonly<Record<ColumnType, string>> = {
   json: 'json',
   time: 'datetime(3)',
 };
-/** What the server calls types that can hold ours. */
+/** The server's names of types that can hold ours. */
 const kinds: readonly (readonly [ColumnType, RegExp])[] = [
   ['boolean', /^tinyint\(1\)/],
   ['text', /^(?:(?:long|medium|tiny)?text|varchar|char)/],
@@ -79,7 +79,7 @@ class MysqlSession implements SqlSession {
     // One that comes too late is closed.
     const close = () => void connecting.then((late) => late.destroy()).catch(() => {});
     const connection = await patience.timed(connecting, close, faultOf);
-    // What goes wrong is said by the call that it befalls.
+    // Each call reports its own error.
     (connection as unknown as NodeJS.EventEmitter).on('error', () => {});
     const session = new MysqlSession(connection, patience);
     try {
@@ -295,7 +295,7 @@ function stored(value: unknown, type: ColumnType, isTime: boolean): Plain {
   return plain.replace('T', ' ').replace(/Z$/, '');
 }
 
-/** What MariaDB takes for JSON has 32 levels at most; what is deeper is a text with JSON in it. */
+/** MariaDB takes JSON of at most 32 levels; a deeper value is a text with JSON in it. */
 const jsonLevelsMax = 31;
 
 function isDeeper(value: unknown, levels: number): boolean {
@@ -303,7 +303,8 @@ function isDeeper(value: unknown, levels: number): boolean {
   return levels === 0 || Object.values(value).some((one) => isDeeper(one, levels - 1));
 }
 
-/** What a table has for its key. A NULL in a key makes its `_key` NULL, and these do not collide. */
+/** Column and indexes for a key. A NULL in a key makes its `_key` NULL, and these do not
+ *  collide. */
 function keyParts(key: readonly string[]): readonly string[] {
   const parts = key.flatMap((field) => [`LENGTH(${quoted(field)})`, "':'", quoted(field)]);
   return [

@@ -360,7 +360,7 @@ async function made(folder: string): Promise<void> {
 async function begun(places: Places): Promise<FileHandle> {
   await made(places.folder);
   try {
-    // What a crash has left there is of rows that wait in the store.
+    // The rows of a file that a crash has left wait in the store.
     await rm(places.temporary, { force: true });
     return await open(places.temporary, 'wx');
   } catch (error) {

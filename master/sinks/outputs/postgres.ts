@@ -32,7 +32,7 @@ const typeNames: Readonly<Record<ColumnType, string>> = {
   json: 'jsonb',
   time: 'timestamp with time zone',
 };
-/** What the server calls types that can hold ours, without their length. */
+/** The server's names of types that can hold ours, without their length. */
 const kinds: readonly (readonly [ColumnType, RegExp])[] = [
   ['text', /^(?:text|character|varchar|citext)/],
   ['integer', /^(?:bigint|integer|smallint)$/],
@@ -95,7 +95,8 @@ class PostgresSession implements SqlSession {
       );
       return session;
     } catch (error) {
-      // Another session may make it at once, and who may not make tables may find it there.
+      // Another session may make it at once; a user without rights to make tables may find it
+      // there.
       if (await session.#hasCursors().catch(() => false)) return session;
       await session.close();
       throw error;

@@ -150,7 +150,7 @@ class RedisSession implements CursorSession {
       // Its message could repeat the URL.
       throw new HeldError('its URL is not one of Redis: redis://user@host:6379/0', error);
     }
-    // What goes wrong is said by the call that it befalls.
+    // Each call reports its own error.
     client.on('error', () => {});
     const session = new RedisSession(client, patience);
     try {

@@ -21,7 +21,7 @@ export class Rejects {
   readonly #path: string;
   #file: OutFile | undefined;
   #isChanged = false;
-  /** What was appended and does not count yet: the file takes it as a whole. */
+  /** Rows that do not count yet: the file takes them as a whole. */
   #appended: { readonly seq: number; readonly text: string }[] = [];
 
   constructor(path: string) {
@@ -70,14 +70,14 @@ export class Rejects {
     await this.#appendAll();
   }
 
-  /** What was appended does not count. */
+  /** Forgets the rows that were appended. */
   async undo(): Promise<void> {
     this.#appended = [];
     if (this.#isChanged) await this.#file?.cut();
     this.#isChanged = false;
   }
 
-  /** What was appended counts. Returns the mark, if there is a file. */
+  /** The rows that were appended count from now on. Returns the mark, if there is a file. */
   accept(): RejectsMark | undefined {
     if (this.#isChanged) this.#file?.accept();
     this.#isChanged = false;

@@ -55,7 +55,7 @@ const rests = new WeakMap<SinkCrawl, Set<string>>();
  *  of JavaScript there. */
 const inherited: ReadonlySet<string> = new Set(Object.getOwnPropertyNames(Object.prototype));
 
-/** What an output takes of a crawl. */
+/** The part of a crawl that an output takes. */
 export class RowSource {
   readonly #crawl: SinkCrawl;
   readonly #records: OutputRecords;
@@ -86,7 +86,7 @@ export class RowSource {
     this.#isStrict = strictKinds.includes(kind);
   }
 
-  /** What a table of the rows is called. */
+  /** Name of a table of the rows. */
   get name(): string {
     if (this.#records !== 'items') return this.#records;
     const names = Object.keys(this.#rules);

@@ -1,5 +1,5 @@
 /**
- * What the outputs to SQL databases share: the table of the rows, which is made and gets new
+ * Shared by the outputs to SQL databases: the table of the rows, which is made and gets new
  * columns, and keys. The number of the last record stands in the table `orbweaver_cursors`; it is
  * changed in the transaction that writes the rows.
  */
@@ -233,7 +233,7 @@ export function lastOfEach(rows: readonly Row[], key: readonly string[]): Row[] 
   return [...last.values()];
 }
 
-/** What is done with a row whose key is there. `table`: quoted. */
+/** The clause for a row whose key is there. `table`: quoted. */
 export function conflictText(
   table: string,
   names: readonly string[],

@@ -223,7 +223,7 @@ class SqliteSession implements SqlSession {
     try {
       this.#db.exec('ROLLBACK');
     } catch {
-      // What made it fail is what the operator reads.
+      // The operator reads the error that made the write fail.
     }
   }
 

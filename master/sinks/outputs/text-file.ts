@@ -2,8 +2,8 @@
  * The output of a crawl to a file of text, CSV or JSONL: exact by its length, as result files are.
  *
  * With `rotate` it writes numbered files, `books-00001.csv` and so on. None is renamed: when one is
- * long enough the next write begins the next one, whose number is a part of the mark. What a crash
- * left there is cut. With `compress` each write is a member of gzip of its own.
+ * long enough the next write begins the next one, whose number is a part of the mark. The
+ * remains of a crash are cut. With `compress` each write is a member of gzip of its own.
  */
 import { rm, stat } from 'node:fs/promises';
 import { basename, dirname, extname } from 'node:path';
@@ -176,7 +176,7 @@ class TextSink implements Sink {
       await progress?.(this.#mark);
     }
     const empty = { length: 0, lines: 0, end: 0 };
-    // What a crash left there is of the write that is done again now.
+    // The remains of a crash there belong to the write that is done again now.
     const file = (await OutFile.find(path, empty, !compress)) ?? (await made(path));
     await file.cut();
     await this.#file.close();
@@ -217,7 +217,7 @@ class TextSink implements Sink {
   }
 }
 
-/** What is wrong with a path that is to be a new file; undefined: nothing, or an empty file, is
+/** The fault of a path that is to be a new file; undefined: nothing, or an empty file, is
  *  there. */
 async function standingAt(path: string): Promise<string | undefined> {
   const found = await stat(path).catch(() => undefined);

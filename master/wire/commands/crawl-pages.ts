@@ -65,7 +65,7 @@ function shortened({ name, reason }: { readonly name: string; readonly reason: s
   return { name, reason: reason.slice(0, reasonCharsMax) };
 }
 
-/** What is said of an open crawl alone. It looks at all hosts of the crawl, so an answer serves for
+/** The fields of an open crawl alone. It looks at all hosts of the crawl, so an answer serves for
  *  a second: a flood of questions delays no other peer. */
 function openOf(crawl: CrawlView, rates: CommandPorts['rates']): OpenStatus {
   const now = performance.now();

@@ -134,7 +134,7 @@ export async function verify(
   return await readable(crawl, recount.verify(frontier.crawls.named(crawl)));
 }
 
-/** What is read of result files; a path does not leave the process. @throws CommandError */
+/** The content of result files; a path does not leave the process. @throws CommandError */
 async function readable<T>(crawl: string, reading: Promise<T>): Promise<T> {
   try {
     return await reading;

@@ -57,7 +57,7 @@ export function report(
   return stateOf(frontier.report(claim, said));
 }
 
-/** What became of a statement about a task. No verb waits for it: that would keep the request, and
+/** The outcome of a statement about a task. No verb waits for it: that would keep the request, and
  *  what was read from the socket with it, until its links are on the disk. */
 function stateOf<State>(verdict: Promise<State>): Promise<{ state: State }> {
   return verdict.then((state) => ({ state }));
@@ -149,7 +149,8 @@ export function archive(
   return peer.uploads.add(request)?.then(() => ({})) ?? {};
 }
 
-/** What was sent to be archived of a task; undefined: its statement does not say. [T-103] */
+/** Exchanges that were sent to be archived of a task; undefined: its statement does not say.
+ *  [T-103] */
 function uploadOf(
   { uploads }: Peer,
   task: Uint8Array,
