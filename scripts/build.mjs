@@ -87,7 +87,7 @@ const lateUndici = {
         ? { path, namespace: 'late-undici' }
         : undefined,
     );
-    // What is made with `new`, and a function that is called with its `this`.
+    // Classes that are made with `new`, and a function that is called with its `this`.
     const wrap = (path) => `module.exports = function (...given) {
       const real = require('${path}');
       return new.target ? new real(...given) : real.apply(this, given);

@@ -33,7 +33,7 @@ const nothingAnswered = 4;
 /** So long each answer of the demo takes, as if there was a network. */
 const demoDelayMs = 20;
 
-/** What the operator has to change. */
+/** Faults that the operator has to put right. */
 class UsageError extends Error {}
 
 // ---------------------------------------------------------------- what to run
@@ -66,7 +66,7 @@ function ownPlan(urls, files, flags) {
   const own = ['--data', data, '--out', out, '--crawl', crawl];
   if (given('listen') === undefined) own.push('--listen', '127.0.0.1:0');
   return {
-    // What stands last counts, so the user's own flags do.
+    // The last flag counts, so the user's own flags do.
     args: [...urls, '--exit-when-done', '--slaves', String(slaveCount), ...own, ...flags],
     ...{ out, crawl, env, isDemo: false, hello: undefined },
     input: files.includes('-') ? 'inherit' : 'ignore',
@@ -286,7 +286,7 @@ function print(isJson, msg, fields = {}) {
   console.log(isJson ? JSON.stringify(entry) : msg);
 }
 
-/** What was found, from the files themselves. */
+/** The counts of the results, from the files themselves. */
 async function report(plan, { interrupted, isJson }, words) {
   const folder = resolve(plan.out, plan.crawl);
   const pagesPath = join(folder, 'pages.jsonl');

@@ -14,7 +14,7 @@ const opening = '/*PROGRAM';
 /** Stands for the end of a comment in the program, in a regular expression for example. */
 const ending = '*\x01/';
 
-/** What the program finds around it. `__import`: V8 forgets in its cache how a script imports. */
+/** The globals of the program. `__import`: V8 forgets in its cache how a script imports. */
 const parameters = 'require,__import,__url';
 
 /** Options of esbuild for the text of such a program. */

@@ -32,7 +32,7 @@ const newestMs = (folder) => {
   }
   return newest;
 };
-// What they print goes to stderr: stdout belongs to the program that is started next.
+// Their output goes to stderr: stdout belongs to the program that is started next.
 const run = (command, advice) => {
   try {
     execSync(command, { cwd: root, stdio: ['ignore', 2, 2] });

@@ -1,6 +1,6 @@
 /**
- * What an archive costs: CPU of master and slave with `--archive` and without, on the same pages of
- * 25 KB, in turns. The pages are text that packs as the pages of real sites do.
+ * The cost of an archive: CPU of master and slave with `--archive` and without, on the same pages
+ * of 25 KB, in turns. The pages are text that packs as the pages of real sites do.
  */
 import { once } from 'node:events';
 import { createServer } from 'node:http';

@@ -1,5 +1,5 @@
 /**
- * What the cluster is measured against: one process, undici and htmlparser2, no queue, nothing
+ * The yardstick of the cluster: one process, undici and htmlparser2, no queue, nothing
  * durable. Fetches every page of one host from a start URL, 32 at once, and collects its images
  * and links. With a pace it fetches one page at a time, so many ms apart, and only so many pages.
  *

@@ -1,5 +1,5 @@
 /**
- * What hosts that never answer cost those that do: 200 healthy hosts of nine pages, alone, and
+ * The cost of hosts that never answer to those that do: 200 healthy hosts of nine pages, alone, and
  * beside 1,000 that drop SYNs, or accept and say nothing, all offered in one mixed list to a master
  * and two slaves of 16 slots; then 1,000 healthy hosts that nobody has met. The time is from
  * the offer to the last healthy page.

@@ -1,9 +1,9 @@
 /**
- * `fill`: a store that grows from nothing: new URLs, the same at 80 % of that rate, then known ones;
- * starts after a kill, with the page cache warm and cold, and after an orderly end; known ones
- * again after an orderly end with the page cache cold; what each table takes, also when compacted.
- * Each figure stands beside its bar, where it has one. What the device writes is counted at the
- * device: nothing else should write to it.
+ * `fill`: a store that grows from nothing: new URLs, the same at 80 % of that rate, then known
+ * ones; starts after a kill, with the page cache warm and cold, and after an orderly end; known
+ * ones again after an orderly end with the page cache cold; what each table takes, also when
+ * compacted. Each figure stands beside its bar, where it has one. Bytes that the device writes are
+ * counted at the device: nothing else should write to it.
  *
  * BENCH_FILL is the number of URLs (default 6,000,000), BENCH_HOSTS that of their hosts (100), and
  * BENCH_FOLDER a folder on the device that is measured (default: the system's temporary one).
@@ -52,7 +52,7 @@ export async function fill(): Promise<void> {
     rate = measured.links / measured.seconds;
     memory = measured.memory;
   }
-  // What the Bloom filters have room for, not what they hold.
+  // The capacity of the Bloom filters, not their content.
   const bar = bloomBytesFor(first) + waitingBytes;
   say(
     `  above the empty master's ${count(empty / 1e6)} MB: ${count((memory - empty) / 1e6)} MB at ` +
@@ -163,7 +163,7 @@ function turnText(turns: readonly Turns[]): string {
 }
 
 const knownBars = '330,000 links/s at 1 M, 250,000 at 100 M';
-/** What is wanted of a step. */
+/** The bars of a step. */
 const barsOf: Readonly<Record<string, string>> = {
   new: '100,000 links/s and 1,024 bytes on 100 hosts, 70,000 and 2,048 on 20,000',
   'at 80 %': 'p99 400 ms',
@@ -188,7 +188,7 @@ async function step(
   const loading = synthetic(cluster, { sessions: 4, credit: 16, links, ...load });
   const memory = await highest(loading, () => anonymousBytes(master.pid));
   const measured = await loading;
-  // What is on its way to the disk is on it.
+  // All writes under way have reached the disk.
   await pause(1_000);
   const turns = turnsSince(cluster, before.at);
   const idleAt = Date.now();

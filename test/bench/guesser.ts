@@ -58,7 +58,7 @@ const timer = setInterval(() => {
     console.log(JSON.stringify({ begun, sent }));
     process.exit(0);
   }
-  // What the machine had no time for is not made up later, all at once.
+  // Attempts that the machine had no time for are not made up later, all at once.
   const due = Math.min((elapsed / 1000) * perSecond - begun, perSecond / 20);
   for (let left = due; left > 0; left--) guess();
 }, 5);

@@ -1,6 +1,6 @@
 /**
- * What a page costs a slave on many https hosts: CPU of one slave for crawls of a few pages on each
- * of several counts of hosts, and the same over http. The hosts' robots.txt are part of it.
+ * The cost of a page to a slave on many https hosts: CPU of one slave for crawls of a few pages on
+ * each of several counts of hosts, and the same over http. The hosts' robots.txt are part of it.
  */
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';

@@ -74,7 +74,7 @@ function hitsOf(text: string, agent: string): Hits {
   return hits;
 }
 
-/** What a host's robots.txt asks for, in ms; 0 without one. */
+/** Delay that a host's robots.txt asks for, in ms; 0 without one. */
 async function crawlDelayOf(host: string): Promise<number> {
   const answer = await fetch(`http://${host}/robots.txt`, { headers: { 'user-agent': 'bench' } });
   const text = answer.ok ? await answer.text() : '';

@@ -1,4 +1,4 @@
-/** What benches share: CPU time and memory of a process, and figures as people read them. */
+/** Shared by the benches: CPU time and memory of a process, and figures as people read them. */
 import { readFileSync } from 'node:fs';
 
 /** Linux counts CPU time in hundredths of a second. */

@@ -1,5 +1,5 @@
 /**
- * What a master feels like under too much: how long a ping of somebody else takes (the delay of its
+ * A master under too much work: how long a ping of somebody else takes (the delay of its
  * event loop, the sender's and the machine's included), and how far its memory goes.
  */
 import { mkdirSync, rmdirSync, statSync, writeFileSync } from 'node:fs';

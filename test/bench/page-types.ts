@@ -147,7 +147,7 @@ export const pageTypes = {
   'images and nothing else': imagesPage,
 } as const;
 
-/** What all pages of today have around their content: head, menus, icons, and scripts of
+/** The parts that all pages of today have around their content: head, menus, icons, and scripts of
  *  `scriptChars` characters. */
 function page(url: string, number: number, body: string, scriptChars: number, head = ''): Page {
   const links = repeat(

@@ -5,9 +5,10 @@
  *
  *     node dist/test/bench/python.js [3.11 …] [links | floor]
  *
- * With the newest Python, or those named. `floor` has a Node server that does nothing in the place of
- * the master: what no server in Node goes below. `links` measures instead how fast links that are put one
- * by one are deduplicated, in a crawl of the master and in CPython with a list or a set.
+ * With the newest Python, or those named. `floor` has a Node server that does nothing in the place
+ * of the master: what no server in Node goes below. `links` measures instead how fast links that
+ * are put one by one are deduplicated, in a crawl of the master and in CPython with a list or a
+ * set.
  */
 import { execFileSync, spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
@@ -56,7 +57,7 @@ class Clients {
     });
   }
 
-  /** What each says next. */
+  /** The next line of each. */
   async said<T>(): Promise<T[]> {
     const texts = await Promise.all(this.#clients.map(({ lines }) => lines.next()));
     return texts.map((text) => JSON.parse(text) as T);

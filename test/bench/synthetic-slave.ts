@@ -69,7 +69,7 @@ function random(): number {
   return seed / 2 ** 32;
 }
 
-/** What stands before the number of a URL, of each host. */
+/** Prefix of the number in a URL, of each host. */
 const starts: (Buffer | undefined)[] = [];
 const end = Buffer.from('.html\n');
 /** Of a URL, its line feed included. */
@@ -117,7 +117,7 @@ function images(url: string) {
   }));
 }
 
-/** What the rules of `sinks.ts` would make of a page. */
+/** The rows that the rules of `sinks.ts` would make of a page. */
 function items(url: string) {
   const found = load.rows ?? 0;
   const rows = Array.from({ length: found }, (_, i) => {

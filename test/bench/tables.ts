@@ -1,4 +1,4 @@
-/** What the tables of a store take, by the records of their trees. */
+/** Sizes of the tables of a store, by the records of their trees. */
 import { current, StoreFile, tableName, treeBytes } from '../../master/repair/pages.ts';
 
 const pageBytes = 4096;

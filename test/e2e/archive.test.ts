@@ -111,7 +111,7 @@ describe('archive', () => {
     const about = records.filter(({ type }) => type === 'metadata');
     const ofGone = about.find(({ fields }) => fields['warc-target-uri'] === `${site}/gone`);
     assert.equal(ofGone?.block.toString(), `depth: 1\r\nfrom: ${site}/\r\nkind: page\r\n`);
-    // What a reader of the archive needs to know which answers are pages.
+    // A reader of the archive needs this to know which answers are pages.
     const hops = about.filter(({ block }) => block.includes('answer: no'));
     assert.deepEqual(
       hops.map(({ fields }) => fields['warc-target-uri']),

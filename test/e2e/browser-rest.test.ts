@@ -32,7 +32,7 @@ describe('browser at rest', { skip: noBrowser }, () => {
       '/own': shell(`<a href=/end>x</a>${stop}<a href=/never>x</a>`),
       '/frame': shell(`<iframe src=/own></iframe>`),
       '/blank': shell('<script>location = "about:blank"</script>'),
-      // What it asks for afterwards still counts.
+      // Its later requests still count.
       '/late': shell(`<script>
         stop();
         fetch('/slow').then(() => (document.body.innerHTML = '<a href=/end>x</a>'));

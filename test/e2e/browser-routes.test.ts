@@ -14,7 +14,7 @@ import { Cluster } from '../support/cluster.ts';
 
 const timeout = 180_000;
 
-/** What stands where nobody may go: it notes each connection, by the path that it asked for. */
+/** A host where nobody may go: it notes each connection, by the path that it asked for. */
 class Target {
   port = 0;
   readonly paths = new Set<string>();

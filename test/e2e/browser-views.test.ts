@@ -1,4 +1,4 @@
-/** What is kept of pages in a browser: their HTML then, and screenshots. */
+/** The captures of pages in a browser: their HTML then, and screenshots. */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';

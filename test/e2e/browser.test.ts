@@ -38,7 +38,7 @@ const shop: Record<string, Answer> = {
   '/p2': '<title>plain</title><b class=price>2</b>',
   '/p3': priced(3),
 };
-/** What becomes visible brings a row each, and then the element `done`. */
+/** Each element that becomes visible brings a row, and the last one the element `done`. */
 const byFrames = `<style>@keyframes k { to { opacity: 0 } } #a { animation: k 50ms }</style>
   <div id=a>x</div>
   <script>

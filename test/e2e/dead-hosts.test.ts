@@ -49,7 +49,7 @@ for (const ignoresRobots of [false, true]) {
     await cluster.master([...seeds, ...flags]);
     const slave = cluster.slave(['--slots', '1']);
     await site.done;
-    // What nobody answers is given back at once.
+    // Requests that nobody answers are given back at once.
     const { code } = await slave.kill('SIGTERM');
     assert.equal(code, 0);
     const { waiting, leased, failed } = await cluster.status();

@@ -442,7 +442,7 @@ function bad(t: TestContext, text: string): string {
   return path;
 }
 
-/** What a command says that fails. */
+/** The error of a command that fails. */
 function run(args: readonly string[]): string {
   const { status, stdout, stderr } = spawnSync(process.execPath, args, {
     cwd: root,

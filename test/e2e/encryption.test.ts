@@ -184,7 +184,7 @@ function ended(code: number): Exit {
   return { code, signal: null };
 }
 
-/** What a file says is looked at once a second at most. */
+/** A file is read once a second at most. */
 async function eventually(what: () => Promise<unknown>): Promise<void> {
   const giveUpAt = performance.now() + 20_000;
   while (true) {

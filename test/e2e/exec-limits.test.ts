@@ -221,7 +221,7 @@ describe('exec: hostile jobs', { concurrency: 1 }, () => {
     await assertLives(run, base);
     remove();
     await assertLives(run, base);
-    // What stands there now was made by somebody else.
+    // The file there now was made by somebody else.
     const [folder = ''] = own();
     remove();
     symlinkSync('/etc', join(base, folder));

@@ -145,7 +145,7 @@ describe('exec', { concurrency: 2 }, () => {
     assert.deepEqual(every.stdout.trim().split('\n').sort(), ['slave-1: all', 'slave-2.1: all']);
     const detached = await told(cluster, 'exec', '--detach', '--', '/bin/sleep', '600');
     assert.equal(detached.stdout, 'job 4\n');
-    // What it printed follows its row, without an empty line at the end.
+    // Its output follows its row, without an empty line at the end.
     assert.match(await cluster.ask('jobs', '1'), /\n1 +exited 0 .* \/bin\/echo here *\nhere\n$/);
     assert.match(await cluster.ask('jobs'), /^4 +running +slave-\S+ +.* \/bin\/sleep 600$/m);
     assert.match(await cluster.ask('status'), /^jobs: 1 running, 0 waiting$/m);

@@ -59,7 +59,7 @@ describe('follow rules', { concurrency: 2 }, () => {
     const master = await cluster.master([path, '--slaves', '1', '--exit-when-done']);
     assert.equal((await master.exited).code, 0, master.output);
     const said = master.output.match(/the follow rule \d .*? never matched.*? pages/g);
-    // What another rule has picked was found all the same.
+    // Links that another rule has picked were found all the same.
     assert.deepEqual(said, [
       'the follow rule 2 (CSS a.nxet) never matched: it found no link on 2 pages',
     ]);

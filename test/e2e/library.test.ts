@@ -201,7 +201,7 @@ describe('library', { concurrency: 2 }, () => {
   });
 });
 
-/** What a strict consumer writes of a loop. */
+/** A loop as a strict consumer writes it. */
 const loopTypes = [
   "import { crawl, type CrawlOptions, type OutputEntry, type Seed } from 'orbweaver';",
   "const seeds: Seed[] = [{ file: 'urls.txt', every: '15m' }, 'https://a/{1..3}'];",

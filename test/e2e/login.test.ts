@@ -19,7 +19,7 @@ class Site {
   pages = 10;
   readonly posts: string[] = [];
   readonly strangers: string[] = [];
-  /** What was asked for by an agent before that agent was logged in. */
+  /** The requests of an agent before that agent was logged in. */
   readonly agents = new Map<string, string[]>();
   readonly #sessions = new Map<string, { token: string; isIn: boolean }>();
 

@@ -138,7 +138,7 @@ function findPython(): string | undefined {
   }
 }
 
-/** What is left on a terminal when all of this was written to it: lines, and the few sequences
+/** The text on a terminal after all of this was written to it: lines, and the few sequences
  *  that the status block uses. */
 function screenOf(output: string): string {
   const rows: string[] = [''];

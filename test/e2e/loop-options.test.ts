@@ -1,4 +1,4 @@
-/** What a program may give its loop, and what an operator does to a crawl that a program reads. */
+/** Options of a loop, and an operator's actions on a crawl that a program reads. */
 import assert from 'node:assert/strict';
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

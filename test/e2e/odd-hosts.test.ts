@@ -171,7 +171,7 @@ test('odd hosts: the cookies of one host take no other of its domain away', {
   const asked = host.log.filter(({ head }) => /host: www/i.test(head));
   const cookieOf = (head: string) => /\r\ncookie: ([^\r]*)/i.exec(head)?.[1] ?? '';
   assert.ok(asked.every(({ head }) => cookieOf(head).length <= 8_192));
-  // What was refused once is not sent again; its own cookies are.
+  // Headers that were refused once are not sent again; its own cookies are.
   assert.ok(asked.filter(({ head }) => cookieOf(head).length > 4_096).length <= 1);
   assert.ok(asked.slice(-5).every(({ head }) => cookieOf(head) === 'own=1'));
 });

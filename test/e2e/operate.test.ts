@@ -132,7 +132,7 @@ describe('operate', { concurrency: 2 }, () => {
     site.hold();
     assert.equal(await cluster.ask('pause', 'default'), 'crawl default is paused\n');
     site.release();
-    // What was handed out before still comes in.
+    // Pages that were leased before still come in.
     while ((await cluster.status()).leased > 0) await site.until(() => true);
     const asked = site.log.length;
     assert.ok(asked < 81);

@@ -29,7 +29,7 @@ function npx(...args: readonly string[]): Program {
   return new Program(all, { program: 'npx', cwd: folder, detached: true });
 }
 
-/** What npx runs, without its start-up. */
+/** The file that npx runs, without its start-up. */
 function command(...args: readonly string[]): Program {
   const all = [join(folder, 'node_modules/.bin/orbweaver'), ...args];
   return new Program(all, { cwd: folder, env: { npm_command: 'exec' } });

@@ -50,7 +50,7 @@ test('terminal: the status block follows its size, from 40 columns up', {
   await gone(pids);
 });
 
-/** What was painted before a stop may still be on its way through the terminal. Returns the length
+/** Lines that were painted before a stop may still be on their way. Returns the length
  *  of the output when nothing came for a while. */
 async function settled(program: Program): Promise<number> {
   for (let length = -1; length !== program.output.length; ) {

@@ -1,6 +1,6 @@
 /**
  * `why` on a sample of URLs of one crawl: admitted, skipped, failed, done, redirected to, never
- * seen. What it should say comes from the result files and the rows of the store, read here by
+ * seen. The right answers come from the result files and the rows of the store, read here by
  * other means. On a real site, with more URLs:
  *
  *     SITE=http://127.0.0.1:18302/doc/html/index.html SAMPLE=10000 PAGES=2500 \
@@ -25,11 +25,11 @@ const timeout = real === undefined ? 120_000 : 3_600_000;
 
 type Wanted = {
   readonly state: UrlFate['state'];
-  /** What led to it; undefined: not compared. */
+  /** The page that led to it; undefined: not compared. */
   readonly from?: string | undefined;
   /** The URL of its line. */
   readonly line?: string;
-  /** What decides against it. */
+  /** The rule that decides against it. */
   readonly rule?: string;
   readonly error?: string;
 };
@@ -43,7 +43,7 @@ function linesOf(folder: string, file: string): Line[] {
   return lines.map((line) => JSON.parse(line) as Line);
 }
 
-/** What is known of each URL, by class. */
+/** The expected answers, by class. */
 async function truthOf(cluster: Cluster, site: string): Promise<Map<Class, Map<string, Wanted>>> {
   const truth = new Map<Class, Map<string, Wanted>>();
   const put = (kind: Class, url: string, wanted: Wanted) => {

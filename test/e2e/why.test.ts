@@ -75,7 +75,7 @@ async function why(cluster: Cluster, ...args: readonly string[]): Promise<Told[]
   return JSON.parse(program.stdout) as Told[];
 }
 
-/** What the cases below say of a fate. */
+/** The parts of a fate that the cases below compare. */
 function briefly({ url, state, kind, text, from, rule, by, line }: Told): unknown[] {
   const [first = ''] = text;
   return [

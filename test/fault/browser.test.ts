@@ -138,7 +138,7 @@ describe('browser faults', { skip: noBrowser }, () => {
     for (const group of groups) await groupEnded(group);
   });
 
-  // What starts its pages, and what fetches for them, where that is a process of its own.
+  // The process that starts its pages, and the one that fetches for them, if it is another.
   for (const part of ['--type=zygote', '--utility-sub-type=network']) {
     test(`browser: kill -9 of ${part} costs no page its content`, { timeout }, async (t) => {
       const names = Array.from({ length: 6 }, (_, i) => `/p${i}`);

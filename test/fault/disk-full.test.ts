@@ -227,7 +227,7 @@ async function saidTimes(
   await program.said(new RegExp(`(?:${pattern.source}[^]*){${times}}`));
 }
 
-/** What slaves had is reported, and waits in the filter queue. */
+/** Reports of the slaves' pages wait in the filter queue. */
 async function noneLeased(cluster: Cluster): Promise<void> {
   while ((await cluster.status()).leased > 0);
 }

@@ -158,7 +158,7 @@ test('held: what is lost is refused until there are new files', { timeout }, asy
     const [{ bytes = 0, lines = 0, movedTo } = {}] = begun;
     assert.deepEqual([begun.length, begun[0]?.file], [1, 'pages.jsonl'], name);
     await master.said(new RegExp(`crawl ${crawl} is done`));
-    // What stands behind the lines that it had on record is written again.
+    // Bytes behind the recorded lines are written again.
     const old = readFileSync(keptOf(folder)).subarray(0, bytes).toString();
     // Unless a write came between the copy and the harm.
     if (Buffer.byteLength(old) === bytes) {

@@ -119,7 +119,7 @@ test('a slave that was stopped beyond its lease changes nothing when it goes on'
   const more = await siteFor(t, sitePages({ '/': [] }));
   await cluster.ask('add', more.url);
   await master.said(/crawl default is done.* 9 pages/);
-  // What it had to say of its old leases was answered, so it can leave.
+  // Its statements about old leases were answered, so it can leave.
   stopped.signal('SIGTERM');
   await assertLeaves(stopped);
   const pages = [...site.truth().pages, more.url];

@@ -1,4 +1,4 @@
-/** What a crawl says of URLs that a repair could not save. */
+/** The messages of a crawl about URLs that a repair could not save. */
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { test } from 'node:test';

@@ -70,7 +70,7 @@ async function finished(t: TestContext) {
   return { site, cluster, master, folder: join(cluster.out, 'default') };
 }
 
-/** What a master leaves that is killed when the intent was on the disk. */
+/** The files of a master that is killed when the intent was on the disk. */
 async function intend(cluster: Cluster, at: string): Promise<void> {
   const store = await openLmdbStore(join(cluster.data, 'store'));
   await store.commit([{ table: 'meta', key: rotatingKey(1, 'files'), value: Buffer.from(at) }]);

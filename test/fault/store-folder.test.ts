@@ -126,7 +126,7 @@ test('a file of readers that another user has made is said so in one line', {
   for (const folder of [cluster.data, store]) {
     for (const name of readdirSync(folder)) chownSync(join(folder, name), nobody, nobody);
   }
-  // Who may read everything leaves nothing behind that the owner may not use.
+  // A user who may read everything leaves nothing behind that the owner may not use.
   rmSync(`${storeFile(store)}-lock`);
   assert.equal(run(0, 'status', '--ledger').status, 0);
   assert.equal(statSync(`${storeFile(store)}-lock`).uid, nobody);

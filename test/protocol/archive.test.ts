@@ -1,4 +1,5 @@
-/** What slaves send for the archive of a crawl. Source: PROTOCOL.md [T-100] to [T-105], [C-120]. */
+/** The messages of slaves for the archive of a crawl. Source: PROTOCOL.md [T-100] to [T-105],
+ *  [C-120]. */
 import assert from 'node:assert/strict';
 import { after, afterEach, type TestContext, test } from 'node:test';
 import { pack } from '../support/msgpack.ts';

@@ -47,7 +47,7 @@ test('every clause id that text, code and tests cite is in PROTOCOL.md', () => {
   assert.deepEqual([...new Set(cited)].filter((id) => !clauses.includes(id)).sort(), []);
 });
 
-/** What an example says in words: `{verb: "x", proof: <1ff8…>}`, over its comment lines. */
+/** The text of an example: `{verb: "x", proof: <1ff8…>}`, over its comment lines. */
 function saidBy(lines: readonly string[]): unknown {
   const words = lines.map((line) => line.replace(/^# (?:->|<-)?\s*/, '')).join(' ');
   const json = words

@@ -200,7 +200,7 @@ test('[C-3] [C-4] a paused crawl hands out nothing until it is resumed', async (
   await slave.must('crawl.pause', { crawl }); // paused already: no error
   assert.equal((await slave.must('crawl.resume', { crawl }))['state'], 'running');
   const task = await nextTask(slave);
-  // What is under way when a crawl is paused may still come in.
+  // Pages under way when a crawl is paused may still come in.
   await slave.must('crawl.pause', { crawl });
   assert.equal((await report(slave, task))['state'], 'done');
   for (let i = 0; i < 3; i++) await slave.sync();

@@ -157,7 +157,7 @@ test('[K-6] a hello inside TLS without the binding of this connection is refused
   proof[0] = (proof[0] ?? 0) ^ 1;
   const answer = await peer.hello(target.authkey, { proof });
   assert.equal(answer.error, 'E_AUTH');
-  // What would be right in plain is wrong here.
+  // A proof that would be right in plain is wrong here.
   const other = await RawPeer.dial(target);
   await other.shakeEncrypted(target.authkey);
   const plain = other.plainProof(target.authkey, 'client');
@@ -231,7 +231,7 @@ test('[K-7] a slave goes on after garbage, and joins when the master is back', a
 test('[K-7] what is no TLS does not count as a wrong key', async (t) => {
   const own = await Target.own(t);
   if (own === undefined) return;
-  // What is no TLS at all is not counted as a wrong key: a verdict would wait. Half of them send a
+  // A peer without TLS is not counted as a wrong key: a verdict would wait. Half of them send a
   // whole record, half the beginning of one.
   await Promise.all(
     [300, 300, 300, 40, 40, 40].map(async (length) => {

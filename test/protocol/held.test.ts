@@ -86,7 +86,7 @@ async function held(t: TestContext) {
   const task = await nextTask(slave);
   linkSync(path, kept);
   rmSync(path);
-  // What is leased may come in.
+  // Leased pages may come in.
   await slave.must('task.credit', { count: 0 });
   assert.equal((await report(slave, task))['state'], 'done');
   let status: Message = {};

@@ -20,7 +20,7 @@ afterEach(() => target.clear());
 const paths = (seed: string, count: number) =>
   Array.from({ length: count }, (_, i) => new URL(`/${i}`, seed).href);
 
-/** What is answered to a hop; undefined as long as it waits. */
+/** The reply to a hop; undefined as long as it waits. */
 function hop(slave: RawPeer, { lease }: Task, url: string) {
   const answer: { is?: Message } = {};
   const asked = slave.request('task.hop', { lease, url }).then((reply) => {

@@ -64,7 +64,7 @@ async function beside(t: TestContext, attack: () => Promise<void>): Promise<void
   await peer.close();
 }
 
-/** What an attack must not change. */
+/** The state that an attack must not change. */
 async function visible(peer: RawPeer): Promise<unknown> {
   const { crawls } = await peer.must('crawl.list');
   return { crawls, size: (await peer.must('queue.size', { queue: 'q' }))['size'] };

@@ -1,4 +1,4 @@
-/** What slaves say of images. Source: PROTOCOL.md [T-110] to [T-114], [C-130]. */
+/** The messages of slaves about images. Source: PROTOCOL.md [T-110] to [T-114], [C-130]. */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { after, afterEach, type TestContext, test } from 'node:test';

@@ -103,7 +103,7 @@ describe('heartbeats', { concurrency: true }, () => {
     const closed = once(peer.socket, 'close');
     const heir = await target.join('client');
     using __ = beating(heir);
-    // What it took comes back when its session is closed, and only then.
+    // Its items come back when its session is closed, and only then.
     for (let count = 0; count < 30; ) {
       const got = await heir.must('queue.get', { queue, count: 30, waitMs: 10_000 });
       count += (got['items'] as unknown[]).length;

@@ -89,7 +89,7 @@ test('[C-101] a login that names a variable which is not set holds the crawl', a
   assert.match(held ?? '', /ORBWEAVER_TEST_NOT_SET is not set/);
   const refused = await peer.request('crawl.resume', { crawl });
   assert.equal(refused.error, 'E_BAD_REQUEST');
-  // What changes is said without the values.
+  // The names of changed fields are said without the values.
   const reply = await peer.must('crawl.set', { crawl, spec: { fetch: { login } } });
   assert.deepEqual(reply['changed'], [{ field: 'fetch.login', from: login.url, to: login.url }]);
   await peer.must('crawl.resume', { crawl });

@@ -266,7 +266,7 @@ test('[X-1] items that are held, and queues that are full, take little memory', 
   const [first, second] = peers;
   assert.ok(first && second);
   await first.close();
-  // What it held waits again, and is read from the disk.
+  // Its items wait again, and are read from the disk.
   const reply = await second.must('queue.get', { queue: 'held-0', count: 8 });
   const values = (reply['items'] as { value: Buffer }[]).map(({ value }) => Buffer.from(value));
   assert.deepEqual(values, items);

@@ -195,7 +195,7 @@ test('[Y-16] large values are weighed first, and queued without being built', as
   assert.equal(await peer.call(queue, 'qsize'), 4);
   assert.deepEqual(await peer.call(queue, 'get'), lists);
   assert.ok(memory.grownBytes() < 200 << 20, `${memory.grownBytes() >> 20} MiB`);
-  // What has to be built is refused: here, what the crawl would have to read.
+  // Objects that have to be built are refused: here, URLs that the crawl would have to read.
   const { text } = await peer.request('result_queue', 'put', [lists]);
   assert.match(text, /ValueError.*--memory-limit/s);
   // To a program of Node it comes as a pickle.

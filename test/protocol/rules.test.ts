@@ -68,7 +68,7 @@ test('[T-81] a report has rows, rejected rows, failures and counts of the rules'
   };
   const reply = await reported(slave, await nextTask(slave), made, 'application/json');
   assert.equal(reply['state'], 'done');
-  // What rules have read is a page.
+  // An answer that rules have read is a page.
   const { pages, others } = await statusOf(slave, crawl);
   assert.deepEqual([pages, others], [1, 0]);
   await slave.close();

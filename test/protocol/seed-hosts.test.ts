@@ -11,7 +11,7 @@ after(() => target.close());
 
 type Opened = { url: string; open?: boolean; private?: string[] };
 
-/** What the pushes of a crawl of these seeds say of their hosts. */
+/** The hosts in the pushes of a crawl of these seeds. */
 async function opened(
   t: Parameters<typeof target.slave>[0],
   seeds: readonly string[],

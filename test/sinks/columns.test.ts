@@ -1,4 +1,4 @@
-/** What outputs do when the rules of a crawl change: columns that are new, and of another type. */
+/** Outputs when the rules of a crawl change: columns that are new, and of another type. */
 import assert from 'node:assert/strict';
 import { readFileSync, renameSync } from 'node:fs';
 import { basename, join } from 'node:path';

@@ -1,4 +1,4 @@
-/** What every sink has to do, whatever it writes to, under the result queue of a master. */
+/** The contract of every sink under the result queue of a master. */
 import assert from 'node:assert/strict';
 import test, { type TestContext } from 'node:test';
 import fc from 'fast-check';
@@ -13,7 +13,7 @@ type SinkUnderTest = {
   urls(): string[] | Promise<string[]>;
   /** Several crawls write to it: it may be there already. */
   readonly isShared?: true;
-  /** What may befall the target, and be made good: each holds the crawl. None: what it has written
+  /** Faults of the target that can be made good: each holds the crawl. None: what it has written
    *  is left alone. */
   readonly harms: readonly {
     readonly what: string;

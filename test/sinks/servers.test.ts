@@ -13,7 +13,7 @@ import { namedOutputs, outputOf } from '../../shared/outputs.ts';
 import { startMariadb, startPostgres, startRedis } from '../support/servers.ts';
 import { sinkContract } from './contract.ts';
 
-/** What a target is called in a test, and how it is looked at. */
+/** Name of a target in a test, and how it is read. */
 type Way = {
   /** The output, with everything in a place of this name. */
   output(place: string): string;

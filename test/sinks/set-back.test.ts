@@ -38,7 +38,7 @@ test('set back: records that the database has under other numbers hold the crawl
   // It is ahead of the mark alone: the master died before its own record.
   const same = outputKind(output, context);
   await (await open(same, 3)).close();
-  // What this master has written itself counts, too.
+  // Rows that this master has written itself count, too.
   const more = await open(same, 4);
   await more.write(itemsFrom(4, { title: 'd' }));
   await more.close();

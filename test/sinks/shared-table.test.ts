@@ -20,7 +20,7 @@ const rules = {
 };
 const crawl = { ...crawlWith({}), spec: { fetch: { items: rules } } };
 
-/** What is busy for a moment is tried again, as a crawl does, but not for ever. */
+/** Tries again while a server is busy, as a crawl does, but not for ever. */
 async function patiently<T>(work: () => Promise<T>): Promise<T> {
   const giveUpAt = performance.now() + timeout / 2;
   while (true) {

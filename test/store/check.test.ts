@@ -215,7 +215,7 @@ test('check: a store of a newer format is not called damaged', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'orbweaver-'));
   t.after(() => rmSync(folder, { recursive: true }));
   const store = await openLmdbStore(folder);
-  // What a newer version may have elsewhere, such as the crawl of this commit.
+  // Data that a newer version may have elsewhere, such as the crawl of this commit.
   const journal = { table: 'recent', key: commitKey(1, 1), value: Buffer.alloc(16, 1) } as const;
   const format = (version: number): Change => {
     return { table: 'meta', key: formatKey, value: Buffer.from([version]) };

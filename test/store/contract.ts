@@ -1,4 +1,4 @@
-/** What every store has to do, whatever keeps the bytes. */
+/** The contract of every store. */
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import fc from 'fast-check';

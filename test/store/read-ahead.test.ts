@@ -1,4 +1,4 @@
-/** What a start reads into the page cache, from a store that may change meanwhile. */
+/** The reads of a start into the page cache, from a store that may change during them. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import {
@@ -91,7 +91,7 @@ test('it reads no more than it may, and stops when it is told to', async (t) => 
   const path = await storeOf(t, 4, 2_000);
   const whole = await readAhead(path, 'runs', all);
   const some = await readAhead(path, 'runs', { ...all, bytesMax: 200_000 });
-  // What is on its way at that moment still comes.
+  // Reads under way at that moment still come.
   assert.ok(some >= 200_000 && some < whole, `${some} of ${whole} bytes`);
   assert.equal(await readAhead(path, 'runs', { ...all, bytesMax: 0 }), 0);
   assert.equal(await readAhead(path, 'runs', { ...all, goesOn: () => false }), 0);

@@ -95,7 +95,7 @@ for (const [how, fail] of Object.entries(diskFailures)) {
     disk.mend();
     const path = storeFile(disk.path);
     if (checkStore(path) === undefined) await commitsIn(disk.path, acknowledged);
-    // What failed may have come through in part; the commit before it is whole all the same.
+    // The failed commit may have come through in part; the one before it is whole all the same.
     else assertWhole(salvaged(path), acknowledged);
   });
 }

@@ -45,7 +45,7 @@ export function answerRow(seed: number): RowAnswer[] {
     const all = Buffer.from(head + (way > 5 ? chunked(data) : data));
     const isCut = chance(8);
     const isSplit = chance(50);
-    // What follows an answer comes with its end: else it could be that of the next request.
+    // Bytes after an answer come with its end: else it could be that of the next request.
     const more =
       isCut || isSplit || isOpenEnded || size > 300 || chance(80) ? '' : 'HTTP/1.1 200 OK\r\n';
     const sent = Buffer.concat([all, Buffer.from(more)]);

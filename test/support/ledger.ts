@@ -6,7 +6,7 @@ import { openStoppedStore } from '../../master/store/lmdb.ts';
 import { afterPrefix, crawlKey, decodeCrawl } from '../../master/store/records.ts';
 import { verifyLedger } from '../../selftest/exact.ts';
 
-/** What is wrong with them; data and results are below the folder. */
+/** Their faults; data and results are below the folder. */
 export async function wrongWithLedgers(folder: string): Promise<string[]> {
   const store = await openStoppedStore(join(folder, 'data/store'));
   try {

@@ -45,7 +45,7 @@ export class TestProxy {
   readonly log: Passage[] = [];
   /** Answered to CONNECT, or to a request, instead of passing it on. */
   refuses: number | undefined;
-  /** What comes out of a tunnel, in place of a host. */
+  /** The bytes out of a tunnel, in place of a host. */
   lies: string | undefined;
   readonly #options: TestProxyOptions;
   readonly #server: Server;

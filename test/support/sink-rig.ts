@@ -23,7 +23,7 @@ class RigCrawl {
   }
   state = 'running';
   isOpen = true;
-  /** What waits is written at once. */
+  /** Waiting rows are written at once. */
   isFetched = true;
   unwritten = 0;
   lastRecord = 0;
@@ -37,7 +37,7 @@ class RigCrawl {
   };
 }
 
-/** What a test may do to a sink before each of its writes. */
+/** Faults that a test may give a sink before each of its writes. */
 type Fault = (kind: string) => void | Promise<void>;
 /** Thrown by a fault behind the write: the process dies there. */
 export class Crash extends Error {}
@@ -146,7 +146,7 @@ export class SinkRig {
     return await resumed;
   }
 
-  /** What a process leaves open the kernel closes. */
+  /** The kernel closes the files that a process leaves open. */
   async #closeAll(): Promise<void> {
     for (const sink of this.#opened.splice(0)) await sink.close();
   }
@@ -193,7 +193,7 @@ export class SinkRig {
           if (sink.reached === undefined) await this.behind(kind.name);
           return next;
         };
-        // What is gathered is written here.
+        // Gathered rows are written here.
         const finish = async (progress?: Progress) => {
           const next = await sink.finish?.(progress);
           await this.behind(kind.name);

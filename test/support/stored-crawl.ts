@@ -184,7 +184,7 @@ async function answer(
   if (verdict === 'done') onDone(task.url);
 }
 
-/** What is wrong with the files and the store of a crawl that has ended and was closed. */
+/** The faults of the files and the store of a crawl that has ended and was closed. */
 export async function wrongWithEnd(folder: string, site: ModelSite): Promise<string[]> {
   const wrong: string[] = [];
   const lines = linesOf(folder, 'pages.jsonl').map((line) => JSON.parse(line) as ResultLine);
@@ -262,7 +262,7 @@ function differences(what: string, found: readonly string[], truth: readonly str
   ];
 }
 
-/** What a master leaves that is killed after the intent of a renaming was on the disk. */
+/** The files of a master that is killed after the intent of a renaming was on the disk. */
 export async function intendRename(cluster: Cluster, to: string): Promise<void> {
   const store = await openLmdbStore(join(cluster.data, 'store'));
   const record = decodeCrawl(store.get('crawls', crawlKey(1)) ?? Buffer.alloc(0));

@@ -47,7 +47,7 @@ type Line = {
   readonly error?: { readonly kind: string; readonly attempts: number };
 };
 
-/** What of the frontier is in memory, at most. */
+/** Limits of the frontier's memory. */
 export type Bounds = {
   readonly queuesMax: number;
   readonly tasksMax: number;
@@ -215,7 +215,7 @@ export class World {
     return this.rooms.crawls.named(name);
   }
 
-  /** What the sinks would have written, in the order of the commits. */
+  /** The records that the sinks would have written, in the order of the commits. */
   lines(id = 1): Line[] {
     const isPages = ({ kind }: Section) => kind !== 'image-url' && kind !== 'skipped';
     return this.records(id)
@@ -249,7 +249,7 @@ export class World {
     mock.restoreAll();
   }
 
-  /** What the result queue has for the sinks. */
+  /** The records of the result queue for the sinks. */
   records(id = 1): Section[] {
     return this.rows('results', id).flatMap(({ value }) => sectionsOf(value));
   }

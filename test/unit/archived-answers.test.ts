@@ -72,7 +72,7 @@ function archive(t: TestContext): { folder: string; path: string } {
   return { folder, path: join(folder, name) };
 }
 
-/** What is read from a place on, and where to go on. */
+/** The answers from a place on, and where to go on. */
 async function read(folder: string, from?: Place) {
   const answers = await ArchivedAnswers.open(folder);
   let place = from;

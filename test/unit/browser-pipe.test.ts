@@ -41,7 +41,7 @@ function pipe(bytesMax: number) {
   return { made, input, output, texts, tooLong, ends: () => ends };
 }
 
-/** What arrives is taken in the next turns of the loop. */
+/** Messages are taken in the next turns of the loop. */
 const settled = () => new Promise((resolve) => setTimeout(resolve, 1));
 
 test('browser: texts come whole, however they are cut', async () => {

@@ -74,7 +74,7 @@ for (const [names, host, isRight] of cases) {
   test(`connector: ${host} by a certificate of ${names} is ${isRight}`, async (t) => {
     const { port, seen } = await serve(t, authority.issue({ names }));
     const connector = connectorOf(new SessionRoom().part());
-    // What was refused once has no session that could make it right.
+    // A host that was refused once has no session that could make it right.
     for (let i = 0; i < 2; i++) {
       const reached = reach(connector, host, port);
       if (isRight) await reached;

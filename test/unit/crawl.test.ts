@@ -119,7 +119,7 @@ test('crawl: its name in a robots.txt is what its user agent begins with', () =>
   assert.equal(nameOf({ ignoreRobots: true }), undefined);
 });
 
-/** What opens work of each kind, and what ends it. */
+/** The calls that open work of each kind, and those that end it. */
 const work = {
   offered: [(open: OpenWork) => open.offer(), (open: OpenWork) => open.settle()],
   waiting: [(open: OpenWork) => open.admit(), (open: OpenWork) => open.end()],

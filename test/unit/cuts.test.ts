@@ -29,7 +29,7 @@ function cuts(html: string, options?: Partial<ExtractOptions>, chunkChars?: numb
 const image = { imagesCut: 1 };
 const link = { linksCut: 1 };
 
-/** What is lost, and how it counts. */
+/** The parts that are lost, and how they count. */
 const dropped: readonly (readonly [name: string, html: string, Cuts])[] = [
   ['a src', `<img src="${long}">`, image],
   ['a srcset', `<img srcset="a 1x, ${long} 2x">`, image],

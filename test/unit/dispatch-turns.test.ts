@@ -1,4 +1,4 @@
-/** What a turn of the event loop reads and hands out, from a store that answers slowly. */
+/** Reads and leases in a turn of the event loop, from a store that answers slowly. */
 import assert from 'node:assert/strict';
 import { mock } from 'node:test';
 import type { Lease } from '../../master/frontier/dispatch/leases.ts';

@@ -193,7 +193,7 @@ test('endless: compressed data that holds nothing ends soon, flushes of single b
   assert.ok(!outcome.ok);
   assert.match(outcome.error.message, /compressed data that holds nothing/);
   assert.equal(outcome.isFinal, true);
-  // What compresses well holds a thousand times as much of it.
+  // A compressed body can hold a thousand times as much of it.
   const inner = Buffer.from(`${start}${'\0\0\0\xff\xff'.repeat(4_000_000)}`, 'latin1');
   const outer = gzipSync(inner).toString('latin1');
   const nested = await serve(t, (socket) => {
@@ -249,7 +249,7 @@ test('endless: framing that holds nothing ends soon, chunks of single bytes do n
       assert.equal(outcome.isFinal, true);
     }
   }
-  // What is read on one connection in a row does not add up.
+  // Answers in a row on one connection do not add up.
   const chunks = (end: string) => `\r\n${`1${end}\r\nx\r\n`.repeat(200_000)}0\r\n\r\n`;
   for (const answer of [head + chunks(''), head + chunks(';a=b'), odd + chunks('')]) {
     const url = await serve(t, (socket) => {

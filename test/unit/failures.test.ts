@@ -62,7 +62,7 @@ class Rig {
     await this.store.commit([{ table: 'results', key, value: bytes }]);
   }
 
-  /** What the sink does: the waiting rows become lines. */
+  /** Stands in for the sink: the waiting rows become lines. */
   async write(): Promise<void> {
     for (let commit = this.#written + 1; commit <= this.#commit; commit++) {
       const key = commitKey(crawl.id, commit);

@@ -1,6 +1,6 @@
 /**
  * Random histories of the frontier against a plain model: slaves that report, fail, release,
- * vanish, come late or twice, and a master that crashes or stops at any point. Whatever happened,
+ * vanish, come late or twice, and a master that crashes or stops at any point. In each history,
  * at the end every page of the site was written once, and nothing else.
  */
 import assert from 'node:assert/strict';
@@ -121,7 +121,7 @@ class History {
 
   constructor(site: Site, bounds: Bounds) {
     this.world = new World(undefined, bounds);
-    // What is found before a host counts as dead depends on who had room: not a thing for a model.
+    // The links found before a host counts as dead depend on free slots: not a thing for a model.
     if (bounds.queuesMax < 3) mock.method(Breaker.prototype, 'dead', () => undefined);
     this.#site = site;
   }
@@ -246,7 +246,7 @@ class History {
     this.#slaves.push(this.world.slave(`slave ${this.#slaves.length}`, credit));
   }
 
-  /** What holds at any time. */
+  /** Invariants. */
   #check(): void {
     const urls = this.#slaves.flatMap((slave) => slave.urls);
     assert.equal(new Set(urls).size, urls.length, 'one URL is leased once at a time');

@@ -88,7 +88,7 @@ worldTest('a page limit below what is there ends the crawl', async (world) => {
   await world.page(slave, slave.urls[0] ?? '');
   const answer = await set(world, { maxPages: 1 });
   assert.equal(answer.full, true);
-  // What a slave has would not be taken any more.
+  // Pages that a slave holds would not be taken any more.
   assert.deepEqual([slave.cancelled.length, slave.urls], [1, []]);
   await world.settle();
   assert.equal(world.crawl().state, 'finished');

@@ -142,7 +142,7 @@ worldTest('a crash before a sitemap is on the disk: it is named again', async (w
   await world.seed(`${site}/`, obey);
   await answerRobots(world, slave, site, robotsOf(map));
   assert.ok(leaseOf(slave, map));
-  // What is gathered after the file is known is lost with the process.
+  // Entries that are gathered after the file is known are lost with the process.
   const before = world.rows('tasks').filter(({ value }) => value.includes('map.xml'));
   assert.equal(before.length, 1);
   await world.store.commit(before.map(({ key }) => ({ table: 'tasks', key, value: undefined })));

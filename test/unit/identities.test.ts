@@ -103,7 +103,7 @@ test('proxies: set aside for twice as long each time, until one answer comes thr
   assert.deepEqual([told.at(-1), told.length], ['http://a.example:81 is back', 10]);
   assert.equal(proxy.reason, undefined);
   assert.equal(fail(), 5_000);
-  // What fails while it is aside began before.
+  // Fetches that fail while it is aside began before.
   proxy.failed('dead', now);
   const until = proxy.asideUntil;
   proxy.failed('dead', now + 1);

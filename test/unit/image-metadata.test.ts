@@ -1,4 +1,4 @@
-/** What an image says of its maker, where it lies. */
+/** Metadata about the maker of an image, in all its places. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { rightsOf } from '../../slave/images/metadata.ts';

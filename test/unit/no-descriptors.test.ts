@@ -68,7 +68,7 @@ test('no descriptors: a request that cannot be made is put off, and no host is a
       fetcher = new Fetcher({ connections: 1 });
       await fetch('127.0.0.2');
       fetcher = slave;
-      // What the cache keeps of it is no host's fault either.
+      // The entry in the cache is no host's fault either.
       for (const one of taken.splice(0)) closeSync(one);
       await fetch('nowhere.example');
       console.log(residentBytes() > 1_000_000);

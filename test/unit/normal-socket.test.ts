@@ -25,7 +25,7 @@ class Wire extends Duplex {
   }
 }
 
-/** What comes out of these parts, or the error. */
+/** The bytes that come out of these parts, or the error. */
 async function passed(parts: readonly Buffer[]): Promise<{ text: string; isOdd?: boolean }> {
   const wire = new Wire();
   let isOdd: boolean | undefined;

@@ -1,4 +1,4 @@
-/** What is asked of a page in the browser while the page goes on to another document. */
+/** Requests to a page in the browser while the page goes on to another document. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { PageWorld } from '../../slave/browser/page-world.ts';

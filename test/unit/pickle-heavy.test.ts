@@ -127,7 +127,7 @@ test('heavy: any bytes are refused or weighed, and never more', () => {
           assert.ok(error instanceof PickleError);
           return;
         }
-        // What was copied can be read.
+        // The copy can be read.
         if (copied !== undefined) readPickle(copied);
       },
     ),

@@ -14,7 +14,7 @@ test('plain tags: plain-tags.wat assembles to plain-tags-wasm.ts', async () => {
 
 const tables = tablesFor({ all: false, rel: false, iframes: false, bare: false });
 
-/** What is read of a text up to where the scanner goes on: hrefs, and the rest. */
+/** The findings in a text up to where the scanner goes on: hrefs, and the rest. */
 function read(text: string): [hrefs: string[], rest: string] {
   const plain = plainTags();
   assert.ok(plain instanceof PlainTags, 'this machine runs it');

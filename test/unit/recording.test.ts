@@ -1,4 +1,4 @@
-/** What the archive gets of an exchange. */
+/** The record of an exchange in the archive. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Recording } from '../../slave/fetch/recording.ts';

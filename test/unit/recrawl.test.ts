@@ -1,4 +1,4 @@
-/** What a recrawl reads of the files of a crawl. */
+/** The lines that a recrawl reads in the files of a crawl. */
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -26,7 +26,7 @@ const reloads = [
   '5\f',
 ];
 const leads: readonly (readonly [value: string, target: string])[] = [
-  // What parts time and target.
+  // Separators of time and target.
   ['0;url=page', 'page'],
   ['0,url=page', 'page'],
   ['0 url=page', 'page'],
@@ -75,7 +75,7 @@ const leads: readonly (readonly [value: string, target: string])[] = [
   ['0; url="', ''],
   ['0; url=pa"ge"', 'pa"ge"'],
   ['0; url= "page" ', 'page'],
-  // What is left is for the URL parser.
+  // The rest is for the URL parser.
   ['0; url=page ', 'page '],
   ['0; url=pa\nge', 'pa\nge'],
   ['0; url=', ''],

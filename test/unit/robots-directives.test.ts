@@ -37,7 +37,7 @@ const contents: readonly (readonly [content: string, directives: string])[] = [
   ['noai, noimageai', 'noai noimageai'],
   ['all', ''],
   ['index, follow', ''],
-  // What forbids wins over what allows, wherever it stands.
+  // A directive that forbids wins over one that allows, wherever it stands.
   ['all, nofollow', 'nofollow'],
   ['nofollow, follow', 'nofollow'],
   ['follow, none', 'noindex nofollow'],

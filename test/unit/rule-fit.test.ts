@@ -1,4 +1,4 @@
-/** What rules made of a page has to fit into its report; and which answers rules read at all. */
+/** The rows of a page have to fit into its report; and which answers rules read at all. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { fetchSpecSchema } from '../../shared/crawl.ts';

@@ -67,7 +67,7 @@ class History {
     });
   }
 
-  /** Of the commits under way some are applied. What was not is forgotten, as its slaves never got
+  /** Of the commits under way some are applied. The others are forgotten, as their slaves never got
    *  an answer. */
   async crash(applied: number): Promise<void> {
     this.store.crash(applied);
@@ -92,7 +92,7 @@ class History {
   }
 }
 
-/** What is wrong with the rows in a store. */
+/** The faults of the rows in a store. */
 function wrongWith(disk: MemoryStore, keys: readonly { readonly words: Uint32Array }[]): void {
   const sum = new Uint32Array(4);
   for (const { words } of keys) addToSum(sum, words, 0);

@@ -25,7 +25,7 @@ test('shared folder: one tries one that is away, and what it says is said once',
   assert.ok(waitMs >= 1_000);
   assert.ok(folders.waitMs(folder) > waitMs / 2);
   assert.equal(folders.waitMs(other), 0);
-  // What was under way when it went away says nothing of it.
+  // Writes under way when it went away say nothing of it.
   rmSync(folder);
   assert.equal(await folders.keep(folder, files, log), 0);
   assert.ok(folders.waitMs(folder) > waitMs / 2);

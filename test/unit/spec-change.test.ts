@@ -1,4 +1,4 @@
-/** What a change of a crawl's options means, without a crawl. */
+/** The effects of changed options, without a crawl. */
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import { changeOf, wholePart, wholeSpec } from '../../master/frontier/crawl/spec-change.ts';

@@ -169,7 +169,7 @@ test('tar shards: the number of one that was taken away is not used again after 
   await keep(after, more);
   await after.close();
   assert.ok((places.get(more.sha256)?.shard ?? 0) > last, readdirSync(path).join());
-  // What was taken away is not there, and is written again where it is wanted.
+  // An image that was taken away is written again where it is wanted.
   const has = all.map((content) =>
     start().has(content.sha256, { ...content, place: places.get(content.sha256) }),
   );

@@ -28,7 +28,7 @@ class Bench {
   store = new LaggingStore();
   rows = new TaskRows(this.store, limits);
   unsortedMost = 0;
-  /** What the disk has after each commit; those before `#safe` are acknowledged. */
+  /** The rows on the disk after each commit; those before `#safe` are acknowledged. */
   #states: Model[] = [new Map()];
   #safe = 0;
   /** Tasks of commits under way. */
@@ -87,7 +87,7 @@ class Bench {
     assert.deepEqual(found.sort(), [...this.#last.keys()].sort());
   }
 
-  /** What waits, and is in no commit under way, is seen by all that read, once. */
+  /** A task that waits, and is in no commit under way, is seen by all readers, once. */
   check(): void {
     const listed: Row[] = [];
     for (const host of hosts) {

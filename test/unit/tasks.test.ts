@@ -58,7 +58,8 @@ class Bench {
     }
   }
 
-  /** What the queue should give: the first that is due; undefined entries are not told yet. */
+  /** The task that the queue should give: the first that is due; undefined entries are not told
+   *  yet. */
   due(): number[] {
     return [...this.model.values()]
       .filter(({ state, record }) => state === 'waiting' && record.notBefore <= this.now)

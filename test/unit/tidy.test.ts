@@ -34,7 +34,7 @@ function withoutComments(text: string): string {
 const programs = ['shared', 'master', 'slave', 'selftest', 'library'].flatMap(sourcesIn);
 const all = [...programs, ...sourcesIn('test')];
 
-/** What a source imports, static and dynamic: paths from the root, or names of packages. */
+/** The imports of a source, static and dynamic: paths from the root, or names of packages. */
 function importsOf({ path, code }: Source): string[] {
   const pattern = /(?:\bfrom\s+|\bimport\s+|\bimport\()'([^']+)'/g;
   return [...code.matchAll(pattern)].map(([, name = '']) =>
@@ -235,12 +235,12 @@ test('tidy: the ways through the rooms of the master go down', () => {
   }, inMaster);
 });
 
-/** What the rest of the master sees of the frontier, and types of it without any code. */
+/** The face of the frontier for the rest of the master, and types of it without any code. */
 const face = [
   ...['frontier', 'frontier-events', 'crawl/crawl-view', 'crawl/seed-hosts'],
   ...['commit/results', 'dispatch/leases', 'host-list', 'look/url-look', 'trace'],
 ].map((name) => `master/frontier/${name}.ts`);
-/** Who else may import what: with a reason. */
+/** Other imports that are allowed, each with its reason. */
 const besidesTheFace: readonly (readonly [importer: RegExp, rooms: RegExp, why: string])[] = [
   [/^master\/parts\.ts$/, /\/rooms\.ts$/, 'makes the frontier, and ends it'],
   [/^master\/(cli\/\w+-?\w+|refusals)\.ts$/, /\/patterns\.ts$/, 'checks flags before a start'],
@@ -365,7 +365,7 @@ test('tidy: ARCHITECTURE.md names every module, and none that is not there', () 
   const words = new Set(map.match(/[a-z][a-z-]*[a-z*]/g));
   const nameOf = (path: string) => basename(path, '.ts');
   nobody(({ path }) => !words.has(nameOf(path)));
-  // What an arrow points to is a module, or a folder of them.
+  // An arrow points to a module, or a folder of them.
   const modules = new Set(programs.map(({ path }) => nameOf(path)));
   const used = [...map.matchAll(/→ ([a-z][a-z-]*)(?!\/)\b/g)].map(([, name = '']) => name);
   const folders = programs.map(({ path }) => basename(dirname(path)));
@@ -398,6 +398,14 @@ test('tidy: files are kebab-case nouns, never a drawer', () => {
 
 test('tidy: every program file says at its head what it is for', () => {
   nobody(({ lines }) => !lines[0]?.startsWith('/**'));
+});
+
+test('tidy: the actor comes first in comments, no clause such as "what was read"', () => {
+  const clause = /^\s*(?:\/\/|\/?\*+)\s(?:.*[.:;]\s)?(?:What|Who|Whoever|Whatever) [a-z][^?]*$/;
+  const found = all.flatMap(({ path, lines }) =>
+    lines.flatMap((line, i) => (clause.test(line) ? [`${path}:${i + 1}`] : [])),
+  );
+  assert.deepEqual(found, []);
 });
 
 test('tidy: what the lock file names is checked when it is installed', () => {

@@ -1,4 +1,4 @@
-/** What a slave says of the requests that leave. Source: PROTOCOL.md [T-18] [T-145]. */
+/** The messages of a slave about requests that leave. Source: PROTOCOL.md [T-18] [T-145]. */
 import assert from 'node:assert/strict';
 import { mock, type TestContext, test } from 'node:test';
 import type { MasterClient } from '../../shared/client.ts';

@@ -1,4 +1,4 @@
-/** What waits in a slave for a slot. */
+/** Tasks that wait in a slave for a slot. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { TaskPush } from '../../shared/protocol.ts';

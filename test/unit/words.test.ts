@@ -19,7 +19,7 @@ const foreignOptions = new Set(['--scale', '--port', '--silent', '--system', '--
 const others = ['ARCHITECTURE.md', 'PROTOCOL.md', 'CHANGELOG.md'];
 const files = [...documentFiles, ...others];
 
-/** What a program prints for `--help`, all of its subcommands included. */
+/** The output of a program for `--help`, all of its subcommands included. */
 function helpOf(program: string): string {
   const help = (...args: string[]) =>
     execFileSync(process.execPath, [join(root, program), ...args, '--help'], { encoding: 'utf8' });
@@ -36,6 +36,14 @@ test('words: refused phrases stay out of documents and help texts', () => {
   for (const [name, text] of [...texts, ['--help', help] as const]) {
     const found = text.replace(/\s+/g, ' ').match(refused) ?? [];
     assert.deepEqual(found, [], name);
+  }
+});
+
+test('words: no sentence of the documents begins with a clause such as "what was read"', () => {
+  for (const file of [...documentFiles, 'ARCHITECTURE.md', 'PROTOCOL.md']) {
+    const text = proseOf(file).replace(/\s+/g, ' ');
+    const found = text.match(/(?<=[.:;|] )(?:What|Who|Whoever|Whatever) [a-z][^.?#|]*[.:](?= )/g);
+    assert.deepEqual(found ?? [], [], file);
   }
 });
 

@@ -77,7 +77,7 @@ const cases: readonly (readonly [xml: string, ...links: string[]])[] = [
   [`<html ${xhtml}><rdf xmlns="urn:rdf"><a href="n"/></rdf>${a}</html>`, 'x'],
   [`<html ${xhtml}><svg><a href="x"/></svg></html>`, 'x'],
   [`<html ${xhtml}><q:a href="n"/>${a}</html>`, 'x'],
-  // What no browser shows is read as it seems meant.
+  // Markup that no browser shows is read as it seems meant.
   [`<p>1 < 2 & 3<br>${a}<a href=y>`, 'x', 'y'],
   [`<html ${xhtml}><svg ${svg}><g></svg>${a}</html>`, 'x'],
   ['<a href="x"/><a href="n', 'x'],
