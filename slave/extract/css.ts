@@ -10,6 +10,7 @@ const tokens =
 /** Characters that a url without quotes cannot hold, unless they are escaped. */
 const badInUrl = /["'(\s]/;
 const escaped = /\\(?:[0-9a-f]{1,6}\s?|.)/gis;
+const lineBreaks = new Set<string | undefined>(['\n', '\r', '\f']);
 const worthReading = /url\(|image-set\(/i;
 
 /** Returns the addresses in order, unescaped, without fragment-only ones. */
@@ -38,7 +39,8 @@ export function cssImages(text: string): string[] {
       case '"':
       case "'": {
         const end = stringEnd(text, at, word);
-        if (setDepth === 1 && !isImport) add(text.slice(at, end));
+        if (lineBreaks.has(text[end])) setDepth = 0;
+        else if (setDepth === 1 && !isImport) add(text.slice(at, end));
         isImport = false;
         tokens.lastIndex = end + 1;
         break;
@@ -75,7 +77,8 @@ function readUrl(text: string, from: number): { value: string; end: number } {
   const quote = text[at] ?? '';
   if (quote === '"' || quote === "'") {
     const end = stringEnd(text, at + 1, quote);
-    return { value: text.slice(at + 1, end), end: after(text, ')', end) };
+    const value = lineBreaks.has(text[end]) ? '' : text.slice(at + 1, end);
+    return { value, end: after(text, ')', end) };
   }
   let end = at;
   while (end < text.length && text[end] !== ')') end += text[end] === '\\' ? 2 : 1;
@@ -88,12 +91,13 @@ function isBadUrl(value: string): boolean {
   return badInUrl.test(value) && badInUrl.test(value.replace(escaped, '').trim());
 }
 
-/** Returns the end of a string: its quote, or a line break, which makes it invalid. */
+/** Returns the end of a string: its quote, that of the text, or a line break, which makes it
+ *  invalid as a whole. */
 function stringEnd(text: string, from: number, quote: string): number {
   for (let at = from; at < text.length; at++) {
     const c = text[at];
-    if (c === '\\') at++;
-    else if (c === quote || c === '\n') return at;
+    if (c === '\\') at += text[at + 1] === '\r' && text[at + 2] === '\n' ? 2 : 1;
+    else if (c === quote || lineBreaks.has(c)) return at;
   }
   return text.length;
 }

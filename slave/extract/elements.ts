@@ -155,7 +155,8 @@ function variantOf({ all, rel: withRel, iframes }: Wants): Tables {
   const base = all ? fullTables : plainTables;
   const { wantedOf } = base;
   const link = withRel ? wantedOf.link | rel : wantedOf.link;
-  return { ...base, wantedOf: { ...wantedOf, link, raw: iframes ? src : 0 } };
+  const raw = iframes ? wantedOf.raw | src : wantedOf.raw;
+  return { ...base, wantedOf: { ...wantedOf, link, raw } };
 }
 
 function tables(
@@ -179,7 +180,7 @@ function tables(
       image: src | srcset | alt | width | height | always,
       base: href,
       template: always,
-      raw: 0,
+      raw: always === 0 ? 0 : type,
       frame: src | always,
       script: always === 0 ? 0 : type,
       plaintext: 0,

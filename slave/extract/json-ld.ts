@@ -1,8 +1,10 @@
 /**
  * The pictures of JSON-LD: the values of schema.org's image properties, as an address or as an
- * ImageObject. Text that is not JSON is ignored, as search engines do.
+ * ImageObject. Text that is not JSON is ignored, as search engines do; `parsePageJson` forgives
+ * common mistakes.
  * Source: JSON-LD 1.1; schema.org, ImageObject.
  */
+import { parsePageJson } from '../page-json.ts';
 
 type LinkedImage = {
   readonly src: string;
@@ -13,15 +15,17 @@ type LinkedImage = {
 const imageNames = new Set(
   'image images logo photo photos thumbnail thumbnailUrl primaryImageOfPage screenshot'.split(' '),
 );
+/** Containers of values. Source: JSON-LD 1.1, 9.4 to 9.7. */
+const containers = new Set(['@list', '@set', '@value']);
 const worthReading =
-  /"(?:image|images|logo|photos?|thumbnail(?:Url)?|primaryImageOfPage|screenshot|contentUrl)"/;
+  /"(?:image|images|logo|photos?|thumbnail(?:Url)?|primaryImageOfPage|screenshot|contentUrl)"|ImageObject"/;
 
 /** In the order of the text. */
 export function jsonLdImages(text: string): LinkedImage[] {
   if (!worthReading.test(text)) return [];
   let root: unknown;
   try {
-    root = JSON.parse(text);
+    root = parsePageJson(text);
   } catch {
     return [];
   }
@@ -42,28 +46,35 @@ function imagesOf(root: unknown): LinkedImage[] {
     } else if (typeof node === 'object' && node !== null) {
       const fields = node as Readonly<Record<string, unknown>>;
       if (isImage || isImageObject(fields['@type'])) addObject(fields, found);
-      for (const [name, value] of Object.entries(fields).reverse())
-        if (typeof value === 'object' || imageNames.has(name))
-          stack.push({ node: value, isImage: imageNames.has(name) });
+      for (const [name, value] of Object.entries(fields).reverse()) {
+        const isOfImage = imageNames.has(name) || (isImage && containers.has(name));
+        if (typeof value === 'object' || isOfImage) stack.push({ node: value, isImage: isOfImage });
+      }
     }
   }
   return found;
 }
 
 function addObject(fields: Readonly<Record<string, unknown>>, found: LinkedImage[]): void {
-  const src = fields['contentUrl'] ?? fields['url'];
-  if (typeof src !== 'string') return;
+  const contents = texts(fields['contentUrl']);
   const width = pixels(fields['width']);
   const height = pixels(fields['height']);
-  found.push({
-    src,
-    ...(width !== undefined && { width }),
-    ...(height !== undefined && { height }),
-  });
+  for (const src of contents.length > 0 ? contents : texts(fields['url'])) {
+    found.push({
+      src,
+      ...(width !== undefined && { width }),
+      ...(height !== undefined && { height }),
+    });
+  }
 }
 
+function texts(value: unknown): readonly string[] {
+  return (Array.isArray(value) ? value : [value]).filter((one) => typeof one === 'string');
+}
+
+/** Also with the prefix of a context, or as a whole IRI. */
 function isImageObject(type: unknown): boolean {
-  return type === 'ImageObject' || (Array.isArray(type) && type.includes('ImageObject'));
+  return texts(type).some((one) => /(?:^|[:/#])ImageObject$/.test(one));
 }
 
 /** A number, `"1200"`, `"1200px"`, or a QuantitativeValue. */

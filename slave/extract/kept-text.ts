@@ -8,6 +8,8 @@ import type { ScannerSink } from './scanner-sink.ts';
 const titleCharsMax = 1 << 16;
 /** Limit for the other elements. */
 const textCharsMax = 1 << 20;
+/** Source: HTML, "update a style block". */
+const sheet = /^(?:text\/css)?$/i;
 const jsonLd = /^\s*application\/ld\+json\s*(?:;|$)/i;
 
 export class KeptText {
@@ -57,8 +59,7 @@ export class KeptText {
   }
 
   #isImages(name: string, type: string): boolean {
-    return (
-      this.#all && (name === 'style' || (name === 'script' && jsonLd.test(decodeAttribute(type))))
-    );
+    if (!this.#all || (name !== 'style' && name !== 'script')) return false;
+    return (name === 'style' ? sheet : jsonLd).test(decodeAttribute(type));
   }
 }

@@ -332,7 +332,7 @@ export class Scanner {
     if (tag.kind === 'other' || tag.kind === 'link') return true;
     switch (tag.kind) {
       case 'raw':
-        this.#kept.begin(tag.name);
+        this.#kept.begin(tag.name, tag.value(type));
         this.#state = 'raw';
         break;
       case 'script':

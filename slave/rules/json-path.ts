@@ -2,6 +2,7 @@
 import { JSONPathEnvironment, type JSONPathQuery } from 'json-p3';
 import { messageOf } from '../../shared/errors.ts';
 import type { Json } from '../../shared/rule-results.ts';
+import { parsePageJson } from '../page-json.ts';
 import { NotJson, RuleFault } from './fault.ts';
 
 /** As deep as pages may be. By default it is 50, and answers with replies to replies are deeper. */
@@ -35,7 +36,7 @@ export class JsonPath {
 /** @throws NotJson */
 export function parseJson(text: string): Json {
   try {
-    return JSON.parse(text.replace(/^\ufeff/, '')) as Json;
+    return parsePageJson(text) as Json;
   } catch (error) {
     throw new NotJson(`is not JSON: ${messageOf(error).slice(0, 200)}`);
   }

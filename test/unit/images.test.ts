@@ -133,7 +133,7 @@ const cases: readonly (readonly [html: string, ...images: string[]])[] = [
   ['<script type="application/ld&#x2B;json">{"image":"a"}</script>', 'jsonld:a'],
   ['<svg><link rel="stylesheet icon" href=a /><use href=b /></svg>', 'svg:b'],
   [
-    '<script type=application/ld+json>{"logo":"a",}</script><script type=text/plain>{"logo":"b"}</script>',
+    '<script type=application/ld+json>{"logo":"a"</script><script type=text/plain>{"logo":"b"}</script>',
   ],
   [
     '<base href=/b/><img src=a><p style="background:url(c)">',
@@ -297,6 +297,16 @@ test('images: the spec of a crawl names classes and attributes', () => {
     assert.equal(ok(wrong), false);
 });
 
+test('images: a style element of another type is no sheet', () => {
+  const style = (type: string) => `<style ${type}>a{background:url(x)}</style>`;
+  for (const type of ['', 'type', 'type=TEXT/CSS', 'type="text&#47;css"']) {
+    assert.deepEqual(images(style(type)), ['css:x'], type);
+  }
+  for (const type of ['type=text/less', 'type="text/css; x"']) {
+    assert.deepEqual(images(style(type)), [], type);
+  }
+});
+
 test('css: url() and the strings of image-set() are images', () => {
   const list: readonly (readonly [css: string, ...urls: string[]])[] = [
     ['a{b:url(x)}', 'x'],
@@ -314,6 +324,9 @@ test('css: url() and the strings of image-set() are images', () => {
     ['a{b:url(x', 'x'],
     ['a{b:url("x', 'x'],
     ['a{b:"bad\n;c:url(x)}', 'x'],
+    ['a{b:url("no\r\n");c:url(x)}', 'x'],
+    ['a{b:image-set("no\n" 1x)}'],
+    ['a{b:url("x\\\r\ny")}', 'xy'],
     ['a{b:URL(x)}', 'x'],
   ];
   for (const [css, ...urls] of list) assert.deepEqual(cssImages(css), urls, css);
@@ -334,4 +347,37 @@ test('json-ld: images stand under their names, or are ImageObjects', () => {
   assert.deepEqual(read({ '@graph': graph, url: 'no', name: 'no' }), ['c', 'l']);
   assert.deepEqual(read([{ thumbnailUrl: 't', author: { image: 'i' } }]), ['t', 'i']);
   assert.deepEqual(read({ image: 7, logo: null, photo: [['p']] }), ['p']);
+  assert.deepEqual(read({ image: { url: ['u', 7, 'v'] }, logo: { '@list': ['l'] } }), [
+    'u',
+    'v',
+    'l',
+  ]);
+  assert.deepEqual(read({ '@type': 'https://schema.org/ImageObject', url: 'c' }), ['c']);
+});
+
+test('json-ld: common mistakes are forgiven', () => {
+  const read = (text: string) => jsonLdImages(text).map(({ src }) => src);
+  const good = '{"image":"x//y"}';
+  for (const text of [
+    `\ufeff ${good}`,
+    `<!--\n${good}\n-->`,
+    `//<![CDATA[\n${good}\n//]]>`,
+    `/* <![CDATA[ */\n${good}\n/* ]]> */`,
+    `<![CDATA[${good}]]>;`,
+    '{"name":"two\nlines\t","image":["x//y",],}',
+    '{/* why */"image":"x//y" // here\n}',
+  ]) {
+    assert.deepEqual(read(text), ['x//y'], text);
+  }
+  for (const text of ['{"image":"x"', '{image:"x"}', '{"image":"x"} {"image":"y"}', '"image" "']) {
+    assert.deepEqual(read(text), [], text);
+  }
+});
+
+test('json-ld: text that is nearly JSON takes linear time', () => {
+  const started = performance.now();
+  for (const piece of ['"\\"', '"', '\\', ', ', '/*', '//', '<!--', ' ', ',  ', '"\n']) {
+    jsonLdImages(`{"image":${piece.repeat((1 << 20) / piece.length)}\\`);
+  }
+  assert.ok(performance.now() - started < 5000);
 });
