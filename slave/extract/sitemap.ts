@@ -9,6 +9,7 @@
 import { TextDecoder } from 'node:util';
 import { Parser } from 'htmlparser2';
 import { limits, type SitemapKind } from '../../shared/protocol.ts';
+import { declaredLabel, seenUtf16 } from './xml-declaration.ts';
 
 /** The protocol allows 50,000 URLs and 50 MiB per file; not every site complies. Source:
  *  sitemaps.org, "Using Sitemap index files". */
@@ -20,6 +21,8 @@ const depthMax = 32;
 const imagesMax = 1000;
 /** Prefixes of the image extension in one file. */
 const prefixesMax = 32;
+/** A longer XML declaration is not looked at. */
+const declarationBytesMax = 256;
 /** Characters that are parsed between two checks of the limits. */
 const pieceChars = 1 << 16;
 
@@ -43,6 +46,7 @@ export type Sitemap = {
 type SitemapLimits = { readonly entriesMax?: number; readonly bytesMax?: number };
 
 const none = new Uint8Array(0);
+const gt = 0x3e;
 
 type Format = { write(text: string): void; end(isBroken: boolean): void };
 type State = 'open' | 'cut' | 'ended';
@@ -55,7 +59,7 @@ export class SitemapReader {
   #kind: Sitemap['kind'] = 'none';
   #state: State = 'open';
   #bytes = 0;
-  /** Nothing is decoded before the two bytes of a UTF-16 mark are there. */
+  /** Nothing is decoded before a mark or a declaration of the encoding is there. */
   #first: Uint8Array = none;
   #decoder: TextDecoder | undefined;
   #format: Format | undefined;
@@ -78,7 +82,7 @@ export class SitemapReader {
   /** `isBroken`: more should have come, so that what is open at the end is a part of an address. */
   end(isBroken = false): Sitemap {
     if (this.#state === 'open') {
-      this.#text((this.#decoder ?? new TextDecoder()).decode(this.#first));
+      this.#text((this.#decoder ?? decoderFor(this.#first)).decode(this.#first));
       this.#format?.end(isBroken);
     }
     const cut = this.#state === 'cut';
@@ -88,9 +92,9 @@ export class SitemapReader {
 
   #decode(bytes: Uint8Array): void {
     const all = this.#first.length === 0 ? bytes : Buffer.concat([this.#first, bytes]);
-    this.#first = this.#decoder === undefined && all.length < 2 ? Uint8Array.from(all) : none;
+    this.#first = this.#decoder === undefined && !isHead(all) ? Uint8Array.from(all) : none;
     if (this.#first.length > 0) return;
-    this.#decoder ??= new TextDecoder(encodingOf(all));
+    this.#decoder ??= decoderFor(all);
     this.#text(this.#decoder.decode(all, { stream: true }));
   }
 
@@ -126,11 +130,27 @@ export class SitemapReader {
   }
 }
 
-/** UTF-8 is the only encoding that the protocol allows; a UTF-16 mark is honoured all the same. */
-function encodingOf(bytes: Uint8Array): string {
-  if (bytes[0] === 0xff && bytes[1] === 0xfe) return 'utf-16le';
-  if (bytes[0] === 0xfe && bytes[1] === 0xff) return 'utf-16be';
-  return 'utf-8';
+/** Is there enough to know the encoding? */
+function isHead(bytes: Uint8Array): boolean {
+  if (bytes.length >= declarationBytesMax) return true;
+  const start = Buffer.from(bytes.subarray(0, 4)).toString('latin1').replaceAll('\0', '');
+  return bytes.length >= 4 && (!start.startsWith('<') || bytes.includes(gt));
+}
+
+/** UTF-8 is the only encoding that the protocol allows. Feeds have others, and so have some sites:
+ *  a mark of UTF-16 and the XML declaration count all the same. */
+function decoderFor(head: Uint8Array): TextDecoder {
+  const start = head.subarray(0, declarationBytesMax);
+  if (start[0] === 0xff && start[1] === 0xfe) return new TextDecoder('utf-16le');
+  if (start[0] === 0xfe && start[1] === 0xff) return new TextDecoder('utf-16be');
+  const label = seenUtf16(start) ?? declaredLabel(start) ?? 'utf-8';
+  // A declaration that was read as ASCII is not in UTF-16.
+  const isWrong = seenUtf16(start) === undefined && /^\s*utf-?16/i.test(label);
+  try {
+    return new TextDecoder(isWrong ? 'utf-8' : label);
+  } catch {
+    return new TextDecoder();
+  }
 }
 
 function textFormat(add: (entry: SitemapEntry) => void): Format {

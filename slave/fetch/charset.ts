@@ -18,8 +18,8 @@
  */
 import { TextDecoder as LegacyDecoder, labelToName } from '@exodus/bytes/encoding.js';
 import sniffMeta from 'html-encoding-sniffer';
+import { declaredLabel, seenUtf16 } from '../extract/xml-declaration.ts';
 import { heldOf } from './held-chunk.ts';
-import { declaredLabel, seenUtf16 } from './xml-declaration.ts';
 
 /** Bytes that the `<meta>` prescan looks at. */
 const prescanBytes = 1024;

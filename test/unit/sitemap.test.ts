@@ -75,6 +75,35 @@ test('sitemap: UTF-16 with its mark is read', () => {
   assert.deepEqual(parseSitemap([Buffer.from(bytes).swap16()]), expected);
 });
 
+test('sitemap: the encoding of an XML declaration counts', () => {
+  const bytesOf = (label: string, loc: Buffer) =>
+    Buffer.concat([
+      Buffer.from(`<?xml version="1.0" encoding=${label}?><urlset><url><loc>http://a/`),
+      loc,
+      Buffer.from('</loc></url></urlset>'),
+    ]);
+  const cases: readonly (readonly [label: string, loc: Buffer, text: string])[] = [
+    ['"windows-1251"', Buffer.from([0xef, 0xf0]), 'пр'],
+    ["'ISO-8859-1'", Buffer.from([0xe9]), 'é'],
+    ['"Shift_JIS"', Buffer.from([0x83, 0x65]), 'テ'],
+    ['"UTF-8"', Buffer.from('é'), 'é'],
+    ['"utf-16"', Buffer.from('é'), 'é'],
+    ['"x-unknown"', Buffer.from('é'), 'é'],
+    [`"${'x'.repeat(300)}"`, Buffer.from('é'), 'é'],
+  ];
+  for (const [label, loc, text] of cases) {
+    const bytes = bytesOf(label, loc);
+    for (const chunks of [[bytes], Array.from(bytes, (byte) => Uint8Array.of(byte))]) {
+      assert.deepEqual(urls(parseSitemap(chunks)), [`http://a/${text}`], label);
+    }
+  }
+  const wide = Buffer.from(
+    '<?xml version="1.0"?><urlset><url><loc>http://a/é</loc></url></urlset>',
+    'utf16le',
+  );
+  assert.deepEqual(urls(parseSitemap([wide])), ['http://a/é']);
+});
+
 test('sitemap: what is no sitemap has no entries', () => {
   for (const text of ['', ' \n', '<html><url><loc>http://a/</loc></url></html>', '<', '<!---->'])
     assert.deepEqual(parse(text), { kind: 'none', entries: [], cut: false }, text);
