@@ -416,6 +416,8 @@ export type SinkStatus = {
   state: 'writing' | 'failing' | 'held';
   /** Why it is not writing. */
   reason?: string;
+  /** For how long it could not, if it is failing. */
+  ms?: number;
   /** Records that wait for it. */
   records: number;
   bytes: number;

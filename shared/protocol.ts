@@ -176,7 +176,7 @@ export type CrawlStatus = {
   /** The reason, if it is held. */
   held?: string;
   /** Its sinks that cannot write for now, and are tried again. [C-110] */
-  failing?: { name: string; reason: string }[];
+  failing?: { name: string; reason: string; ms: number }[];
   /** URLs in the task queue, the leased ones included. */
   waiting: number;
   leased: number;

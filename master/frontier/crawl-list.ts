@@ -97,7 +97,7 @@ export class CrawlList {
   }
 
   /** The sinks of an open crawl that cannot write for now, and why. */
-  failingOf(name: string): { name: string; reason: string }[] {
+  failingOf(name: string): NonNullable<CrawlStatus['failing']> {
     const { results, crawls } = this.#options;
     const crawl = crawls.named(name);
     return crawl.isOpen ? (results.failingOf?.(crawl) ?? []) : [];

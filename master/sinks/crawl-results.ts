@@ -184,8 +184,7 @@ export class CrawlResults<C extends ResultCrawl> {
     if (outlet.state === 'writing' && this.#state !== 'closing') {
       events.unavailable(this.crawl, outlet.kind.name, reason);
     }
-    outlet.state = 'failing';
-    outlet.reason = reason;
+    outlet.failed(reason);
     this.rows.forgetKept();
     this.#holdIfOverfull();
     if (this.#state !== 'closing') outlet.retry(() => this.#tryAgain(outlet));
@@ -457,6 +456,7 @@ export class CrawlResults<C extends ResultCrawl> {
     const { lastCommit } = this.rows;
     if (lastCommit <= outlet.commit) return;
     this.tellLacking(outlet);
+    if (outlet.state === 'failing') outlet.recovered();
     outlet.commit = lastCommit;
     outlet.forget();
     await this.#passed(outlet);

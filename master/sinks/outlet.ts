@@ -10,6 +10,8 @@ import type { Sink, SinkKind } from './sink.ts';
 
 const retryFirstMs = 1_000;
 const retryMaxMs = 60_000;
+/** A server that has owed an answer for so long hangs. */
+const hangingMs = 3_000;
 
 export class Outlet {
   readonly kind: SinkKind;
@@ -32,6 +34,7 @@ export class Outlet {
   #claims = 0;
   #retryMs = retryFirstMs;
   #timer: NodeJS.Timeout | undefined;
+  #failingAt = 0;
   #onStir: () => void = () => {};
 
   constructor(kind: SinkKind, cursor: SinkCursor | undefined) {
@@ -62,11 +65,28 @@ export class Outlet {
   claim(): void {
     this.#claims++;
     this.sink?.interrupt?.();
+    this.kind.hasten?.(true);
     this.stir();
   }
 
   unclaim(): void {
     this.#claims--;
+    if (this.#claims === 0) this.kind.hasten?.(false);
+  }
+
+  /** Its server owes an answer: to try it again now would be another wait. */
+  get isHanging(): boolean {
+    return this.kind.silentMs?.() !== undefined;
+  }
+
+  /** Why it cannot write for now, and for how long it could not. */
+  get trouble(): { readonly reason: string; readonly ms: number } | undefined {
+    const silentMs = this.kind.silentMs?.() ?? 0;
+    if (this.state === 'failing') {
+      return { reason: this.reason, ms: Math.max(silentMs, performance.now() - this.#failingAt) };
+    }
+    if (this.state === 'held' || silentMs < hangingMs) return undefined;
+    return { reason: `${this.kind.name}: the server does not answer`, ms: silentMs };
   }
 
   /** To be called when its next write may begin: rows, the end of its crawl or a claim came. */
@@ -141,6 +161,12 @@ export class Outlet {
   forget(): void {
     this.#gathered = [];
     this.given = this.commit;
+  }
+
+  failed(reason: string): void {
+    if (this.state !== 'failing') this.#failingAt = performance.now();
+    this.state = 'failing';
+    this.reason = reason;
   }
 
   /** Later and later. */

@@ -34,6 +34,8 @@ export type SinkState = {
   readonly state: Outlet['state'];
   /** Why it is not writing. */
   readonly reason?: string;
+  /** For how long it could not, unless it is held. */
+  readonly ms?: number;
   /** Records and bytes that wait for it. */
   readonly records: number;
   readonly bytes: number;
@@ -112,23 +114,25 @@ export class ResultQueue<C extends ResultCrawl> {
     const results = this.#crawls.get(crawl) ?? this.#look(crawl);
     const { outlets, rows, outputOutlets } = results;
     return outlets.map((outlet) => {
-      const { state, reason, commit, kind } = outlet;
+      const { reason, commit, kind, trouble } = outlet;
       return {
         name: kind.name,
-        state,
+        // A write that hangs will be given up.
+        state: trouble === undefined ? outlet.state : 'failing',
         bytes: rows.bytesAfter(commit),
         isOutput: outputOutlets.includes(outlet),
         records: results.recordsAfter(commit),
-        ...(reason !== '' && { reason }),
+        ...(trouble ?? (reason !== '' && { reason })),
       };
     });
   }
 
   /** Its sinks that cannot write for now, and are tried again. */
-  failingOf(crawl: C): Pick<Required<SinkState>, 'name' | 'reason'>[] {
+  failingOf(crawl: C): Pick<Required<SinkState>, 'name' | 'reason' | 'ms'>[] {
     const outlets = this.#crawls.get(crawl)?.outlets ?? [];
-    const failing = outlets.filter(({ state }) => state === 'failing');
-    return failing.map(({ kind: { name }, reason }) => ({ name, reason }));
+    return outlets.flatMap(({ kind: { name }, trouble }) =>
+      trouble === undefined ? [] : [{ name, ...trouble }],
+    );
   }
 
   /** Of a crawl that is over. */
@@ -212,6 +216,7 @@ export class ResultQueue<C extends ResultCrawl> {
   /** Its crawl is cancelled: writes the waiting rows, or drops them if that fails. */
   async giveUp(crawl: C): Promise<void> {
     const results = this.#crawls.get(crawl);
+    for (const { kind } of results?.outlets ?? []) kind.hasten?.(true);
     for (const outlet of results?.outlets ?? []) {
       // A program takes its time, and the operator waits for this.
       if (outlet.kind.isPatient && outlet.isWriting) continue;
@@ -225,7 +230,8 @@ export class ResultQueue<C extends ResultCrawl> {
       }
       if (outlet.isWriting) continue;
       try {
-        await this.#resumeOne(results, outlet, false);
+        if (outlet.isHanging) await outlet.work(() => results.drop(outlet), this.#options.onError);
+        else await this.#resumeOne(results, outlet, false);
       } catch (error) {
         if (!(error instanceof CommandError)) throw error;
         await outlet.work(() => results.drop(outlet), this.#options.onError);
@@ -241,6 +247,7 @@ export class ResultQueue<C extends ResultCrawl> {
     const { rows, outlets } = results;
     const deleted: string[] = [];
     const kept: string[] = [];
+    for (const { kind } of outlets) kind.hasten?.(true);
     for (const outlet of outlets) {
       // Rows that wait for a program are in the result files, too.
       const { isPatient } = outlet.kind;
@@ -392,6 +399,7 @@ export class ResultQueue<C extends ResultCrawl> {
   async #resumeOne(results: CrawlResults<C>, outlet: Outlet, newFiles: boolean): Promise<Resumed> {
     const { crawl } = results;
     let outcome: Resumed | CommandError | undefined;
+    outlet.kind.hasten?.(true);
     await outlet.work(async () => {
       try {
         outcome = await results.reopen(outlet, newFiles);
@@ -403,6 +411,7 @@ export class ResultQueue<C extends ResultCrawl> {
         outcome = new CommandError('E_BAD_REQUEST', message.slice(0, 512));
       }
     }, this.#options.onError);
+    if (!outlet.isClaimed) outlet.kind.hasten?.(false);
     results.begin(outlet);
     if (outcome instanceof CommandError) throw outcome;
     return outcome ?? { begun: [], cutBytes: 0 };

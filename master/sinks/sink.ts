@@ -150,6 +150,10 @@ export interface SinkKind {
   readonly rotation?: Rotation;
   /** The master ends: what waits for a server fails within some seconds, as unavailable. */
   hurry?(): void;
+  /** The same while an operator waits; `false`: none does any more. */
+  hasten?(isHasty: boolean): void;
+  /** For how many ms a server has owed an answer; undefined: it owes none. */
+  silentMs?(): number | undefined;
 }
 
 /** The target of a sink is not as it left it: its crawl is held until the operator acts. The

@@ -1,5 +1,6 @@
 /** The kinds of sinks: those that every crawl has, and those of its outputs. A further one is a
  *  module beside `files.ts`, or in `outputs/`, and a line here. */
+import { messageOf } from '../../shared/errors.ts';
 import type { NamedOutput, OutputKind } from '../../shared/outputs.ts';
 import type { ProgramReader } from '../machine/program-reader.ts';
 import { filesKind } from './files-kind.ts';
@@ -11,7 +12,7 @@ import { postgresKind } from './outputs/postgres.ts';
 import { redisKind } from './outputs/redis.ts';
 import { sqliteKind } from './outputs/sqlite.ts';
 import { textFileKind } from './outputs/text-file.ts';
-import type { Sink, SinkKind } from './sink.ts';
+import { HeldError, type Sink, type SinkKind, UnavailableError } from './sink.ts';
 import { streamKind } from './stream-kind.ts';
 
 /** Where sinks write. */
@@ -65,8 +66,19 @@ export function outputKind(output: NamedOutput, context: OutputContext): SinkKin
   return {
     ...kind,
     isPrompt: true,
-    prepare: (crawl) => saying(() => kind.prepare(crawl)),
+    prepare: (crawl) => saying(() => kind.prepare(crawl).catch((error) => refused(output, error))),
     open: (crawl, mark) => saying(async () => told(await kind.open(crawl, mark))),
     beginAnew: (crawl, mark) => saying(() => kind.beginAnew(crawl, mark)),
   };
+}
+
+/** Somebody wants an output that cannot be written: no crawl waits for it, to be resumed. */
+function refused({ target }: NamedOutput, error: unknown): never {
+  if (error instanceof HeldError) {
+    const text = messageOf(error).replace(/, then resume(?: the crawl)?\b/, ' and try again');
+    throw new HeldError(text, error);
+  }
+  if (!(error instanceof UnavailableError)) throw error;
+  const how = 'see that it can be reached and written, and try again, or leave this output out';
+  throw new UnavailableError(`${messageOf(error)} (${target}); ${how}`, error);
 }

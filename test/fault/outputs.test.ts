@@ -197,6 +197,49 @@ test('outputs: servers that hang hold up the end of the master for some seconds'
   assert.ok(tookMs < 15_000, `${tookMs} ms`);
 });
 
+test('outputs: a server that hangs is named within seconds, and holds up no operator', {
+  timeout,
+}, async (t) => {
+  const server = await startMariadb();
+  if (server === undefined) return t.skip('MariaDB is not installed');
+  t.after(() => server.close());
+  const cluster = new Cluster(t);
+  const to = `mysql://orb@127.0.0.1:${server.port}/orb`;
+  const url = await site(t);
+  const master = await cluster.master([url, '--slaves', '1', '--output', to, '--per-host', '1']);
+  const names = ['default', 'b', 'c', 'd'];
+  for (const name of names.slice(1)) {
+    await cluster.ask('add', url, '--crawl', name, '--output', to, '--per-host', '1');
+  }
+  for (const name of names) await cluster.grown('pages.jsonl', 5, name);
+  server.signal('SIGSTOP');
+  const silent = /default: its results wait for mysql: the server does not answer; .*, for \d/;
+  const stopped = performance.now();
+  while (!silent.test(await cluster.ask('status'))) {
+    assert.ok(performance.now() - stopped < 15_000, 'status does not say it');
+  }
+  const ofSinks = /mysql +failing +\d+ records? behind .*the server does not answer, for \d/;
+  assert.match(await cluster.ask('sinks', 'default'), ofSinks);
+  const asked = performance.now();
+  await Promise.all([
+    cluster.ask('set', 'default', '--output', 'csv:x.csv'),
+    cluster.ask('sinks', 'b', '--drop', 'mysql'),
+    cluster.ask('cancel', 'c'),
+    cluster.ask('remove', 'd'),
+  ]);
+  const tookMs = performance.now() - asked;
+  assert.ok(tookMs < 12_000, `${tookMs} ms`);
+  for (const name of names) {
+    assert.match(master.output, new RegExp(`crawl ${name}: mysql does not get the last \\d+`));
+  }
+  assert.doesNotMatch(master.output, /takes its results again/);
+
+  const refused = cluster.command('add', url, '--crawl', 'e', '--output', to);
+  assert.equal((await refused.exited).code, 2);
+  const why = /mysql: the server has not answered for 5 s \(mysql:.*\); see that it can be reached/;
+  assert.match(refused.output, why);
+});
+
 test('outputs: a server that is away holds its crawl alone, which goes on by itself', {
   timeout,
 }, async (t) => {

@@ -24,6 +24,7 @@ import { folderFlags } from '../serve-options.ts';
 import type { Answer, AskMaker, Command, Values } from './asking.ts';
 import { type Folders, foldersOf } from './folders.ts';
 import { byName, ledgerAnswer } from './ledger.ts';
+import { forText } from './sinks.ts';
 import { table } from './table.ts';
 
 const sorts = ['name', 'pages', 'waiting', 'started'] as const;
@@ -228,9 +229,9 @@ function statusText({
         `${name}: held: ${held}, then run: resume ${name} (or with --new-files; or cancel)`,
       );
     }
-    for (const { name: sink, reason } of crawl.failing ?? []) {
+    for (const { name: sink, reason, ms } of crawl.failing ?? []) {
       const why = reason.startsWith(`${sink}: `) ? reason : `${sink}: ${reason}`;
-      lines.push(visible(`${name}: its results wait for ${why}; it is tried again`));
+      lines.push(visible(`${name}: its results wait for ${why}; it is tried again${forText(ms)}`));
     }
     const areSlaves = slaves.length > 0;
     if (archive !== undefined) lines.push(`${name}: ${archiveText(archive, areSlaves)}`);

@@ -58,7 +58,7 @@ export interface ResultsPort {
   /** Its sinks, and how far each has come. */
   sinksOf?(crawl: Crawl): SinkState[];
   /** Those that cannot write for now, and are tried again. */
-  failingOf?(crawl: Crawl): Pick<Required<SinkState>, 'name' | 'reason'>[];
+  failingOf?(crawl: Crawl): Pick<Required<SinkState>, 'name' | 'reason' | 'ms'>[];
   /** The crawl has finished: frees what only an open one needs. */
   rest?(crawl: Crawl): Promise<void>;
 }

@@ -14,7 +14,7 @@ import type { NamedOutput } from '../../../shared/outputs.ts';
 import type { Section } from '../../store/result-rows.ts';
 import { HeldError, type Sink, type SinkCrawl, type SinkKind } from '../sink.ts';
 import { type OutputContext, pathOf } from './context.ts';
-import { Patience } from './patience.ts';
+import { hastyMs, Patience } from './patience.ts';
 import { Rejects, type RejectsMark } from './rejects.ts';
 import { type Row, RowSource } from './rows.ts';
 
@@ -82,7 +82,8 @@ export function cursorKind<S extends CursorSession>(
   return {
     name: output.name,
     async prepare(crawl) {
-      await (await target.connect(crawl, true, patience)).close();
+      // An operator waits for it.
+      await (await target.connect(crawl, true, new Patience(hastyMs))).close();
     },
     async open(crawl, mark) {
       const path = rejectsOf(crawl.name);
@@ -118,6 +119,8 @@ export function cursorKind<S extends CursorSession>(
       return { deleted: file ? [basename(rejectsOf(name))] : [], kept: [] };
     },
     hurry: () => patience.hurry(),
+    hasten: (isHasty) => patience.hasten(isHasty),
+    silentMs: () => patience.silentMs,
   };
 }
 

@@ -8,7 +8,7 @@ import type { NamedOutput } from '../../../shared/outputs.ts';
 import { HeldError, type SinkKind, UnavailableError } from '../sink.ts';
 import { driver, type OutputContext, urlOf } from './context.ts';
 import { type CursorName, movedCursor } from './cursor-sink.ts';
-import type { Patience } from './patience.ts';
+import { type Patience, silentText } from './patience.ts';
 import { type Column, type ColumnType, plainOf, type Row, wellFormedJson } from './rows.ts';
 import { kindOf, lastOfEach, ownColumns, type SqlSession, type SqlWrite, sqlKind } from './sql.ts';
 
@@ -346,7 +346,8 @@ const isFull = /\b(?:errcode|errno|error):? "?(?:28|122)\b/i;
 function faultOf(error: Error): Error {
   const code = codeOf(error) ?? '';
   const number = 'errno' in error ? Number(error.errno) : 0;
-  const said = messageOf(error) || code;
+  const isSilent = code === 'ETIMEDOUT';
+  const said = isSilent ? silentText(connectMs) : messageOf(error) || code;
   // The driver gives each of its errors this field.
   const isAnswer = 'sqlState' in error && typeof error.sqlState === 'string';
   if (!isAnswer && /^(?:ENOSPC|EDQUOT|EROFS|EIO)$/.test(code)) return error;

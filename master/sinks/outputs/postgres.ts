@@ -8,7 +8,7 @@ import type { NamedOutput } from '../../../shared/outputs.ts';
 import { HeldError, type SinkKind, UnavailableError } from '../sink.ts';
 import { driver, type OutputContext, urlOf } from './context.ts';
 import { type CursorName, movedCursor } from './cursor-sink.ts';
-import type { Patience } from './patience.ts';
+import { type Patience, silentText } from './patience.ts';
 import { type Column, type ColumnType, type Row, wellFormedJson } from './rows.ts';
 import {
   conflictText,
@@ -23,6 +23,8 @@ import {
 } from './sql.ts';
 
 const connectS = 5;
+/** Another session has made the same at once. Source: PostgreSQL, appendix A, unique_violation. */
+const keyTaken = '23505';
 
 const typeNames: Readonly<Record<ColumnType, string>> = {
   text: 'text',
@@ -96,8 +98,9 @@ class PostgresSession implements SqlSession {
       return session;
     } catch (error) {
       // Another session may make it at once; a user without rights to make tables may find it
-      // there.
-      if (await session.#hasCursors().catch(() => false)) return session;
+      // there. A server that does not answer would not answer that either.
+      const isAnswer = !(error instanceof UnavailableError) || codeOf(error.cause) === keyTaken;
+      if (isAnswer && (await session.#hasCursors().catch(() => false))) return session;
       await session.close();
       throw error;
     }
@@ -304,7 +307,8 @@ function faultOf(error: Error): Error {
   // A fault of our own, or of the file system.
   if (!isState && !/^(?:E[A-Z]+|CONN\w+)$/.test(code)) return error;
   const isLate = code === '55P03' && messageOf(error).includes('"orbweaver_cursors"');
-  const text = isLate ? lateText : messageOf(error) || code;
+  const said = code === 'CONNECT_TIMEOUT' ? silentText(connectS * 1000) : messageOf(error);
+  const text = isLate ? lateText : said || code;
   if (!isState || passing.test(code)) {
     return /^(?:ENOSPC|EDQUOT|EROFS|EIO)$/.test(code) ? error : new UnavailableError(text, error);
   }

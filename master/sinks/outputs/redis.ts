@@ -154,7 +154,7 @@ class RedisSession implements CursorSession {
     client.on('error', () => {});
     const session = new RedisSession(client, patience);
     try {
-      await session.#timed(client.connect());
+      await session.#timed(client.connect(), connectMs);
       return session;
     } catch (error) {
       await session.close();
@@ -207,8 +207,8 @@ class RedisSession implements CursorSession {
     return await this.#timed(this.#client.sendCommand(args));
   }
 
-  async #timed<T>(work: Promise<T>): Promise<T> {
-    return await this.#patience.timed(work, () => void this.close(), faultOf);
+  async #timed<T>(work: Promise<T>, atMostMs?: number): Promise<T> {
+    return await this.#patience.timed(work, () => void this.close(), faultOf, atMostMs);
   }
 }
 

@@ -61,8 +61,8 @@ export function list(
   };
 }
 
-function shortened({ name, reason }: { readonly name: string; readonly reason: string }) {
-  return { name, reason: reason.slice(0, reasonCharsMax) };
+function shortened({ name, reason, ms }: NonNullable<CrawlStatus['failing']>[number]) {
+  return { name, reason: reason.slice(0, reasonCharsMax), ms: Math.round(ms) };
 }
 
 /** The fields of an open crawl alone. It looks at all hosts of the crawl, so an answer serves for

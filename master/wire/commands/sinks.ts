@@ -16,7 +16,7 @@ export async function sinks(
   const states = await frontier.sinks(name, drop);
   const { outputs = [] } = frontier.crawls.named(name).spec;
   return {
-    sinks: states.map(({ isOutput, reason, ...state }) => {
+    sinks: states.map(({ isOutput, reason, ms, ...state }) => {
       const output = outputs.find((one) => one.name === state.name);
       // One that the crawl has no more gets what waits for it.
       const other = isOutput ? 'it leaves the crawl' : 'the result files';
@@ -25,6 +25,7 @@ export async function sinks(
         target: output === undefined ? other : outputText(output),
         output: isOutput,
         ...(reason !== undefined && { reason: reason.slice(0, reasonCharsMax) }),
+        ...(ms !== undefined && { ms: Math.round(ms) }),
       };
     }),
   };
