@@ -10,7 +10,7 @@ import postgres from 'postgres';
 import { type Sink, UnavailableError } from '../../master/sinks/sink.ts';
 import { outputKind } from '../../master/sinks/sinks.ts';
 import { namedOutputs, outputOf } from '../../shared/outputs.ts';
-import { crawlWith, itemsFrom } from '../support/columns.ts';
+import { before, crawlWith, itemsFrom, kindOf, rejectedIn } from '../support/columns.ts';
 import { startMariadb, startPostgres } from '../support/servers.ts';
 
 const timeout = 60_000;
@@ -59,6 +59,24 @@ async function fill(t: TestContext, to: string, gone: () => unknown): Promise<vo
   await Promise.all(sinks.map((sink) => write(sink, 3)));
 }
 
+/** Two outputs of one crawl with the same table and key: the second one lists as rejected what the
+ *  table has by the first one. */
+async function rejectsOfSecond(t: TestContext, to: string): Promise<void> {
+  for (const [name, rejected] of [
+    ['first', [3]],
+    ['second', [1, 2, 3]],
+  ] as const) {
+    const { kind, folder } = kindOf(t, `${to}#table=twice&key=title&name=${name}`);
+    const sink = await kind.open(crawlWith(before), undefined);
+    await sink.write(
+      itemsFrom(1, { title: 'a', n: 1 }, { title: 'b', n: 2 }, { title: 'a', n: 3 }),
+    );
+    await sink.close();
+    const found = rejectedIn(folder, name).map((line) => 'seq' in line && line.seq);
+    assert.deepEqual(found, rejected, name);
+  }
+}
+
 const statement = 'SELECT title, name, price FROM things ORDER BY _seq';
 const rows = [
   { title: 'author 3', name: 'x', price: null },
@@ -71,6 +89,7 @@ test('shared table: of SQLite', { timeout }, async (t) => {
   const db = new Database(join(folder, 'a.db'));
   await fill(t, `sqlite:${join(folder, 'a.db')}`, () => db.exec('DROP TABLE things'));
   assert.deepEqual(db.prepare(statement).all(), rows);
+  await rejectsOfSecond(t, `sqlite:${join(folder, 'a.db')}`);
   db.close();
 });
 
@@ -81,6 +100,7 @@ test('shared table: of PostgreSQL', { timeout }, async (t) => {
   const url = `postgres://postgres@127.0.0.1:${server.port}/postgres`;
   const sql = postgres(url, { max: 1, onnotice: () => {} });
   t.after(() => sql.end());
+  await rejectsOfSecond(t, url);
   for (let round = 1; round <= 15; round++) {
     await sql`DROP TABLE IF EXISTS things, orbweaver_cursors`;
     await fill(t, url, () => sql`DROP TABLE things`);
@@ -95,6 +115,7 @@ test('shared table: of MariaDB', { timeout }, async (t) => {
   const url = `mysql://orb@127.0.0.1:${server.port}/orb`;
   const sql = await createConnection(url);
   t.after(() => sql.end());
+  await rejectsOfSecond(t, url);
   for (let round = 1; round <= 15; round++) {
     await sql.query('DROP TABLE IF EXISTS things, orbweaver_cursors');
     await fill(t, url, () => sql.query('DROP TABLE things'));

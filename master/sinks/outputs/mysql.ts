@@ -186,8 +186,9 @@ class MysqlSession implements SqlSession {
     try {
       // First, so that another writer waits here, and finds that it has moved.
       await this.#moveCursor(write);
+      const before = await this.#countRows(write);
       await this.#insert(write);
-      await write.rejected(await this.#conflicts(write));
+      await write.rejected(await this.#conflicts(write, before));
       await this.#do('COMMIT');
     } catch (error) {
       await this.#do('ROLLBACK').catch(() => {});
@@ -220,16 +221,29 @@ class MysqlSession implements SqlSession {
     await send(tuples);
   }
 
-  /** Rows that did not come in, because their key was there. */
-  async #conflicts({ table, rows, key, onConflict, cursor }: SqlWrite): Promise<Row[]> {
-    if (key === undefined || onConflict !== 'insert') return [];
+  /** Rows that did not come in, because their key was there. `before`: what the table had, as
+   *  another output of the same crawl writes the same numbers. */
+  async #conflicts(write: SqlWrite, before: RowCounts): Promise<Row[]> {
+    if (!isStrict(write)) return [];
+    const after = await this.#countRows(write);
+    return write.rows.filter(({ seq }) => (after.get(seq) ?? 0) <= (before.get(seq) ?? 0));
+  }
+
+  /** How many rows the table has of each record of a write, if rows are to be rejected. */
+  async #countRows(write: SqlWrite): Promise<RowCounts> {
+    if (!isStrict(write)) return new Map();
+    const { table, cursor } = write;
     const found = await this.#rows(
       `SELECT _seq AS seq FROM ${quotedTable(table)} ` +
         'WHERE _crawl = ? AND _seq > ? AND _seq <= ?',
       [cursor.crawl, cursor.from ?? 0, cursor.to],
     );
-    const there = new Set(found.map((row) => Number(row['seq'])));
-    return rows.filter(({ seq }) => !there.has(seq));
+    const counts = new Map<number, number>();
+    for (const row of found) {
+      const seq = Number(row['seq']);
+      counts.set(seq, (counts.get(seq) ?? 0) + 1);
+    }
+    return counts;
   }
 
   async #moveCursor({ cursor: { crawl, sink, from, to } }: SqlWrite): Promise<void> {
@@ -262,6 +276,14 @@ class MysqlSession implements SqlSession {
     const [result] = await this.#patience.timed(work, close, faultOf);
     return result;
   }
+}
+
+/** By the numbers of their records. */
+type RowCounts = ReadonlyMap<number, number>;
+
+/** Rows whose key is there are rejected. */
+function isStrict({ key, onConflict }: SqlWrite): boolean {
+  return key !== undefined && onConflict === 'insert';
 }
 
 type Plain = string | number | boolean | null;
