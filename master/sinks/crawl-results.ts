@@ -142,10 +142,13 @@ export class CrawlResults<C extends ResultCrawl> {
     const { onError } = this.#options;
     await Promise.all(this.outlets.map((outlet) => outlet.work(() => done, onError)));
     await done;
-    for (const outlet of this.outlets) {
-      if (outlet.state === 'failing') outlet.retry(() => this.#tryAgain(outlet));
-      else this.begin(outlet);
-    }
+    for (const outlet of this.outlets) this.goOn(outlet);
+  }
+
+  /** Writes again, or tries it later where it failed. */
+  goOn(outlet: Outlet): void {
+    if (outlet.state === 'failing') outlet.retry(() => this.#tryAgain(outlet));
+    else this.begin(outlet);
   }
 
   /** An error of a target stays with its sink; the master handles any other. */
@@ -163,8 +166,7 @@ export class CrawlResults<C extends ResultCrawl> {
 
   /** The target stays open: a removed file can be copied from /proc as long as it is. */
   async #hold(outlet: Outlet, error: HeldError): Promise<void> {
-    outlet.state = 'held';
-    outlet.reason = messageOf(error);
+    outlet.held(messageOf(error));
     this.rows.forgetKept();
     if (this.crawl.state === 'cancelled') await this.drop(outlet);
     else this.#options.events.held(this.crawl, outlet.reason);
@@ -180,14 +182,13 @@ export class CrawlResults<C extends ResultCrawl> {
 
   #failed(outlet: Outlet, error: UnavailableError): void {
     const reason = messageOf(error);
-    const { events } = this.#options;
     if (outlet.state === 'writing' && this.#state !== 'closing') {
-      events.unavailable(this.crawl, outlet.kind.name, reason);
+      this.#options.events.unavailable(this.crawl, outlet.kind.name, reason);
     }
     outlet.failed(reason);
     this.rows.forgetKept();
     this.#holdIfOverfull();
-    if (this.#state !== 'closing') outlet.retry(() => this.#tryAgain(outlet));
+    if (this.#state !== 'closing') this.goOn(outlet);
   }
 
   #tryAgain(outlet: Outlet): void {
@@ -473,7 +474,7 @@ export class CrawlResults<C extends ResultCrawl> {
     const records = this.recordsAfter(outlet.commit);
     if (records === 0) return;
     const { events } = this.#options;
-    if (!this.outputOutlets.includes(outlet)) events.dropped(this.crawl, records);
-    else events.missed(this.crawl, outlet.kind.name, records);
+    if (this.outputOutlets.includes(outlet)) events.missed(this.crawl, outlet.kind.name, records);
+    else events.dropped(this.crawl, records);
   }
 }

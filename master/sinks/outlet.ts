@@ -32,6 +32,8 @@ export class Outlet {
   #isBroken = false;
   /** Those who wait for it to be idle. */
   #claims = 0;
+  /** Those who wait for what is done with it. */
+  #hasty = 0;
   #retryMs = retryFirstMs;
   #timer: NodeJS.Timeout | undefined;
   #failingAt = 0;
@@ -65,13 +67,28 @@ export class Outlet {
   claim(): void {
     this.#claims++;
     this.sink?.interrupt?.();
-    this.kind.hasten?.(true);
+    this.#hasten(1);
     this.stir();
   }
 
   unclaim(): void {
     this.#claims--;
-    if (this.#claims === 0) this.kind.hasten?.(false);
+    this.#hasten(-1);
+  }
+
+  /** Does something that an operator waits for: its server gets less time. */
+  async hastily(work: () => Promise<void>): Promise<void> {
+    this.#hasten(1);
+    try {
+      await work();
+    } finally {
+      this.#hasten(-1);
+    }
+  }
+
+  #hasten(by: number): void {
+    this.#hasty += by;
+    this.kind.hasten?.(this.#hasty > 0);
   }
 
   /** Its server owes an answer: to try it again now would be another wait. */
@@ -161,6 +178,11 @@ export class Outlet {
   forget(): void {
     this.#gathered = [];
     this.given = this.commit;
+  }
+
+  held(reason: string): void {
+    this.state = 'held';
+    this.reason = reason;
   }
 
   failed(reason: string): void {

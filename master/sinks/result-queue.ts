@@ -174,7 +174,7 @@ export class ResultQueue<C extends ResultCrawl> {
       const { sink } = outlet;
       // A write that is under way checks it.
       if (sink === undefined || !outlet.isWriting || outlet.isBusy) continue;
-      await results?.work(outlet, () => sink.check());
+      await outlet.hastily(async () => await results?.work(outlet, () => sink.check()));
       results?.begin(outlet);
     }
   }
@@ -202,12 +202,17 @@ export class ResultQueue<C extends ResultCrawl> {
       if (outlet.isBusy) {
         throw new CommandError('E_BAD_REQUEST', `the crawl "${crawl.name}" is being resumed`);
       }
-      const outcome = await this.#resumeOne(results, outlet, newFiles);
-      begun.push(...outcome.begun);
-      cutBytes += outcome.cutBytes;
+      try {
+        const outcome = await this.#resumeOne(results, outlet, newFiles);
+        begun.push(...outcome.begun);
+        cutBytes += outcome.cutBytes;
+      } catch (error) {
+        // What cannot be written for now is tried again, and its crawl goes on.
+        if (outlet.state !== 'failing') throw error;
+      }
     }
     if (results?.overfull !== undefined) {
-      const message = `the crawl "${crawl.name}" stays held: ${results.overfull}`;
+      const message = `the crawl "${crawl.name}" stays held, and goes on by itself: ${results.overfull}`;
       throw new CommandError('E_BAD_REQUEST', message.slice(0, 512));
     }
     return { begun, cutBytes };
@@ -399,20 +404,21 @@ export class ResultQueue<C extends ResultCrawl> {
   async #resumeOne(results: CrawlResults<C>, outlet: Outlet, newFiles: boolean): Promise<Resumed> {
     const { crawl } = results;
     let outcome: Resumed | CommandError | undefined;
-    outlet.kind.hasten?.(true);
-    await outlet.work(async () => {
+    const reopen = async () => {
       try {
         outcome = await results.reopen(outlet, newFiles);
       } catch (error) {
         const isKnown = error instanceof HeldError || error instanceof UnavailableError;
         if (!isKnown) throw error;
-        if (crawl.state !== 'cancelled') this.#options.events.held(crawl, messageOf(error));
+        if (error instanceof HeldError) outlet.held(messageOf(error));
+        const isHeld = outlet.state === 'held' && crawl.state !== 'cancelled';
+        if (isHeld) this.#options.events.held(crawl, messageOf(error));
         const message = `the crawl "${crawl.name}" stays held: ${messageOf(error)}`;
         outcome = new CommandError('E_BAD_REQUEST', message.slice(0, 512));
       }
-    }, this.#options.onError);
-    if (!outlet.isClaimed) outlet.kind.hasten?.(false);
-    results.begin(outlet);
+    };
+    await outlet.hastily(() => outlet.work(reopen, this.#options.onError));
+    results.goOn(outlet);
     if (outcome instanceof CommandError) throw outcome;
     return outcome ?? { begun: [], cutBytes: 0 };
   }

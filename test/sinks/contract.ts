@@ -127,6 +127,24 @@ export function sinkContract(
     }
   });
 
+  contract('a resume while it is away holds nothing, and it is tried again', async (sink, t) => {
+    const rig = new SinkRig(t, [sink.kind], { isReal });
+    rig.before = async () => {
+      // Longer than until the next try, which comes in the middle of the resume.
+      await new Promise((resolve) => setTimeout(resolve, 1_500));
+      throw new UnavailableError('it is away');
+    };
+    await rig.offer(...numbered(0, 3));
+    await rig.until(() => rig.said.length > 0);
+    await rig.resume();
+    assert.deepEqual(rig.held, []);
+    rig.before = () => {};
+    await rig.until(() => rig.crawl.unwritten === 0);
+    await rig.close();
+    assert.equal(rig.said.length, 2);
+    assert.deepEqual(await sink.urls(), numbered(0, 3));
+  });
+
   contract('a start finds a target that is not what it left, and leaves it so', async (_, t) => {
     for (const { what } of open(t).harms) {
       const sink = open(t);
