@@ -118,6 +118,8 @@ function misfitOfFields(kind: OutputKind, fields: ReadonlyMap<string, FieldRule>
       return `must not have the field ${field}: each table has a column of that name; rename the field`;
     }
     if (field.length > 63) return `must not have the field ${field}: a column has 63 characters`;
+    const fault = faultOfName[kind]?.(field);
+    if (fault !== undefined) return `must not have the field ${field}: ${fault}; rename the field`;
     const other = names.get(folded);
     if (other !== undefined && caselessKinds.includes(kind)) {
       return `must not have the fields ${other} and ${field}: to ${kind} these are one column`;
@@ -129,6 +131,19 @@ function misfitOfFields(kind: OutputKind, fields: ReadonlyMap<string, FieldRule>
   }
   return undefined;
 }
+
+/** What a database does not take as the name of a column: some would hold the crawl, and a longer
+ *  one PostgreSQL cuts, so that its values find no column. */
+const faultOfName: Partial<Record<OutputKind, (name: string) => string | undefined>> = {
+  postgres(name) {
+    if (systemColumns.has(name)) return 'each table of PostgreSQL has a column of that name';
+    const bytes = new TextEncoder().encode(name).length;
+    return bytes > 63 ? `a column of PostgreSQL has 63 bytes, and this has ${bytes}` : undefined;
+  },
+  mysql: (name) => (/[^\0-\uffff]|\s$/u.test(name) ? 'MySQL has no such names' : undefined),
+};
+/** Source: PostgreSQL 15, "System Columns". */
+const systemColumns = new Set(['tableoid', 'xmin', 'cmin', 'xmax', 'cmax', 'ctid']);
 
 /** A column of its type does not hold its default. */
 function hasOddDefault(rule: FieldRule): boolean {

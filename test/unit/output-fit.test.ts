@@ -26,6 +26,21 @@ test('output fit: columns that are one to the database, or too long for it', () 
   assert.equal(why(['postgres:$DB'], rules(['a'.repeat(63)])), '');
 });
 
+test('output fit: columns whose names the database does not have', () => {
+  const columns = (kind: string, name: string) =>
+    why([`${kind}:$DB#columns=${encodeURIComponent(name)}`], rules(['title']));
+  // PostgreSQL cuts the name, so that its values find no column.
+  assert.match(columns('postgres', 'ж'.repeat(32)), /63 bytes, and this has 64; rename the field/);
+  assert.equal(columns('postgres', `${'ж'.repeat(31)}a`), '');
+  assert.equal(columns('mysql', 'ж'.repeat(63)), '');
+  assert.match(columns('postgres', 'ctid'), /each table of PostgreSQL has a column of that name/);
+  assert.match(why(['postgres:$DB'], rules(['xmin'])), /must not have the field xmin/);
+  assert.equal(columns('mysql', 'ctid'), '');
+  assert.match(columns('mysql', 'a😀'), /MySQL has no such names/);
+  assert.match(columns('mysql', 'a '), /MySQL has no such names/);
+  assert.equal(columns('postgres', 'a😀'), '');
+});
+
 test('output fit: rules, keys and tables that there are', () => {
   const books = rules(['title']);
   assert.match(why(['csv:a.csv#rule=cook'], books), /no.* rule cook: its rules are book/);
