@@ -217,6 +217,15 @@ export class Notices implements FrontierListener, ResultListener<CrawlView> {
     );
   }
 
+  /** The master ends while an output cannot be written. */
+  left({ name }: CrawlView, sink: string, records: number): void {
+    this.#log.warn(
+      { crawl: name, sink, records },
+      `crawl ${name}: ${amount(records, 'record')} still ${records === 1 ? 'waits' : 'wait'} for ` +
+        `${sink}; the next start writes them`,
+    );
+  }
+
   /** A crawl that was given up, and whose files are not as the master left them. */
   dropped({ name }: CrawlView, records: number): void {
     this.#log.warn(

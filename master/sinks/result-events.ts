@@ -13,6 +13,8 @@ export interface ResultEvents<C> {
   available(crawl: C, sink: string): void;
   /** An output, or its crawl, was given up, and that number of records waited for it. */
   missed(crawl: C, sink: string, records: number): void;
+  /** The master ends, and that number of records waits for an output that cannot be written. */
+  left(crawl: C, sink: string, records: number): void;
   /** It was given up, and its result files lack that number of records. */
   dropped(crawl: C, records: number): void;
 }
@@ -49,6 +51,10 @@ export class ResultStream<C> implements ResultEvents<C> {
 
   missed(crawl: C, sink: string, records: number): void {
     for (const listener of this.#listeners) listener.missed?.(crawl, sink, records);
+  }
+
+  left(crawl: C, sink: string, records: number): void {
+    for (const listener of this.#listeners) listener.left?.(crawl, sink, records);
   }
 
   dropped(crawl: C, records: number): void {

@@ -382,10 +382,12 @@ export class ResultQueue<C extends ResultCrawl> {
         outlet.stir();
       }
     }
-    for (const { outlets } of this.#crawls.values()) {
-      for (const outlet of outlets) {
+    for (const [crawl, results] of this.#crawls) {
+      for (const outlet of results.outlets) {
         await outlet.idle();
         await outlet.close();
+        const records = outlet.state === 'failing' ? results.recordsAfter(outlet.commit) : 0;
+        if (records > 0) this.#options.events.left(crawl, outlet.kind.name, records);
       }
     }
     this.#crawls.clear();

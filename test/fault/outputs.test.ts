@@ -195,6 +195,10 @@ test('outputs: servers that hang hold up the end of the master for some seconds'
   await master.kill('SIGTERM');
   const tookMs = performance.now() - began;
   assert.ok(tookMs < 15_000, `${tookMs} ms`);
+  for (const name of ['postgres', 'mysql']) {
+    const left = `crawl default: [0-9,]+ records still wait for ${name}; the next start writes`;
+    assert.match(master.output, new RegExp(left));
+  }
 });
 
 test('outputs: a server that hangs is named within seconds, and holds up no operator', {

@@ -166,6 +166,7 @@ export class SinkRig {
         released: () => this.said.push('released'),
         unavailable: (_crawl, sink) => this.said.push(`${sink} away`),
         available: (_crawl, sink) => this.said.push(`${sink} back`),
+        left: (_crawl, sink) => this.said.push(`${sink} left`),
         missed: (_crawl, sink) => this.said.push(`${sink} missed`),
         dropped: (_crawl, records) => this.dropped.push(records),
       },
