@@ -35,6 +35,8 @@ export class LibraryConnection implements Connection {
   /** Its socket has carried an answer. */
   #isUsed = false;
   #socket: Socket | undefined;
+  /** The same, also one that does not count what it has read. */
+  #last: Socket | undefined;
   #isH2 = false;
   readonly #streams = new StreamWatch();
   /** At the framing of HTTP/2, while an answer is read. */
@@ -102,11 +104,16 @@ export class LibraryConnection implements Connection {
       onEnd: () => {
         clearInterval(this.#looks);
         this.#isUsed = true;
-        return this.#streams.isTakenBack;
+        return this.#streams.isTakenBack ? takenBack() : this.#reset;
       },
       onError: () => clearInterval(this.#looks),
     });
     return this.#client.dispatch(asked, watched);
+  }
+
+  /** Undici takes it for the end of a body without a length. Source: RFC 9112, 8. */
+  get #reset(): Error | undefined {
+    return this.#isH2 ? undefined : (this.#last?.errored ?? undefined);
   }
 
   #bounded(connect: Connector): Connector {
@@ -116,6 +123,7 @@ export class LibraryConnection implements Connection {
           callback(error, null);
           return;
         }
+        this.#last = socket;
         // A normal socket, which bounds the framing itself, does not count what it has read.
         this.#socket = socket.bytesRead === undefined ? undefined : socket;
         this.#isH2 = 'alpnProtocol' in socket && socket.alpnProtocol === 'h2';
@@ -145,8 +153,8 @@ type WatchedEvents = {
   /** Returns whether its connection has carried an answer. */
   readonly onStart: () => boolean;
   readonly onData: (bytes: number) => void;
-  /** Returns whether the host took the stream of the answer back. */
-  readonly onEnd: () => boolean;
+  /** Returns why the answer has not ended, although undici says so. */
+  readonly onEnd: () => Error | undefined;
   readonly onError: () => void;
 };
 
@@ -185,7 +193,8 @@ class Watched implements Handler {
   }
 
   onResponseEnd(...end: Parameters<NonNullable<Handler['onResponseEnd']>>): void {
-    if (this.#events.onEnd()) this.#handler.onResponseError?.(end[0], takenBack());
+    const fault = this.#events.onEnd();
+    if (fault !== undefined) this.#handler.onResponseError?.(end[0], fault);
     else this.#handler.onResponseEnd?.(...end);
   }
 

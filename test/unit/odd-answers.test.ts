@@ -410,7 +410,13 @@ test('odd answers: what is redirected, or is no page, need not end', async (t) =
 
 test('odd answers: a reset is no end of a body without a length', async (t) => {
   const host = await OddHost.start(t);
-  for (const start of [head, head.replace('1.1', '1.0'), `${head}Connection: close\r\n`]) {
+  const byUndici = [
+    `${head}X-A: a \r\n`,
+    head.replace('1.1', '1.0').concat('Connection: keep-alive\r\n'),
+    head.replace('\r', ''),
+  ];
+  const plain = [head, head.replace('1.1', '1.0'), `${head}Connection: close\r\n`];
+  for (const start of [...plain, ...byUndici]) {
     host.answer('*', (socket) => {
       socket.write(`${start}ETag: "a"\r\n\r\n${page}`);
       setTimeout(() => socket.resetAndDestroy(), 50);
