@@ -9,6 +9,7 @@ import type { Duplex } from 'node:stream';
 import type { buildConnector, Dispatcher } from 'undici';
 import { AddressPolicy } from '../../shared/address.ts';
 import type { FetchSpec, TaskRequest } from '../../shared/crawl.ts';
+import type { FetchErrorBody } from '../../shared/requests.ts';
 import type { AddressCache } from '../../shared/resolver.ts';
 import { makeConnector } from './connector.ts';
 import { checkUrl, guardedLookup } from './guard.ts';
@@ -28,6 +29,8 @@ type HttpClient = {
   ): boolean;
   close(): Promise<void>;
   destroy(): Promise<void>;
+  /** Of a proxy. */
+  judge407?(): Promise<FetchErrorBody>;
 };
 export type Client = {
   readonly agent: HttpClient;

@@ -10,7 +10,7 @@ import { AddressCache } from '../../shared/resolver.ts';
 import { isRelatedHost } from '../../shared/url.ts';
 import type { BodySeat } from '../body-room.ts';
 import type { Lacks } from '../lack.ts';
-import { Clients } from './clients.ts';
+import { type Client, Clients } from './clients.ts';
 import type { Validators } from './content.ts';
 import { CookieJar } from './cookies.ts';
 import type { Answer, Hop } from './exchange.ts';
@@ -18,7 +18,7 @@ import type { FetchPlan } from './fetch-plan.ts';
 import type { Fetched } from './fetched.ts';
 import { hopTo } from './hop.ts';
 import { OddOrigins } from './odd-origins.ts';
-import type { Failure, Follow, Turn } from './outcome.ts';
+import type { Follow, Turn } from './outcome.ts';
 import type { ProxyServer } from './proxies.ts';
 import type { Recording } from './recording.ts';
 import { keepsMethod, RedirectChain } from './redirects.ts';
@@ -171,8 +171,7 @@ export class Fetcher {
       isFirst = false;
       if (asked === 'later') return { kind: 'put-off' };
       const { hop, cookie } = asked;
-      const refusal = judgeProxy(proxy, hop);
-      if (refusal !== undefined) return { kind: 'failed', ...told(noAnswer), failure: refusal };
+      judgeProxy(proxy, hop);
       switch (hop.kind) {
         case 'failed':
           if (hop.isLack && this.#lacks !== undefined) {
@@ -226,6 +225,8 @@ export class Fetcher {
     const blocks = isAtHome ? context.blocks : undefined;
     const { allowPrivate: allow, http2, connectTimeoutMs: connectMs } = spec;
     const { accept } = plan;
+    // Through a tunnel the host alone answers.
+    const isForwarded = target.protocol === 'http:' && proxy?.url.protocol !== 'socks5:';
     const takeCookie = (header: string) => cookies?.take(header, target, Date.now());
     const keepsIncomplete = context.last === true && !plan.needsWhole;
     const headersWith = (cookie: string) => {
@@ -254,8 +255,14 @@ export class Fetcher {
       // undici drops an answer whose host ends the HTTP/2 session gracefully after it.
       const byHttp2 = http2 && (!isApart || isHttp2Only === true);
       const kind = { allow, blocks, proxy, http2: byHttp2, connectMs, isLenient };
-      if (isApart) return this.#clients.apart(kind, (client) => hopTo(client, target, hop));
-      return hopTo(this.#clients.of(kind), target, hop);
+      const by = async (client: Client): Promise<Hop<Body>> => {
+        const answer = await hopTo(client, target, hop);
+        if (!isForwarded || !('status' in answer) || answer.status !== 407) return answer;
+        const error = await client.agent.judge407?.();
+        signal.throwIfAborted();
+        return error === undefined ? answer : { kind: 'failed', error };
+      };
+      return isApart ? this.#clients.apart(kind, by) : by(this.#clients.of(kind));
     };
     const { origin } = target;
     const isLenient = this.#oddOrigins.has(origin);
@@ -313,20 +320,10 @@ function isUnchanged({ status }: Answer, validators: Validators | undefined): bo
   return status === 304 && validators !== undefined;
 }
 
-/** Judges the proxy by an answer: undefined, or the reason why it did not forward the request.
- *  Silence of a host may be the fault of the proxy; it counts as a refusal. */
-function judgeProxy<Body>(proxy: ProxyServer | undefined, hop: Hop<Body>): Failure | undefined {
-  if (proxy === undefined) return undefined;
-  const now = performance.now();
-  if (hop.kind === 'failed') {
-    if (hop.error.kind === 'timeout') proxy.refused('no host answers through the proxy', now);
-    return undefined;
-  }
-  if (hop.status !== 407) {
-    proxy.worked();
-    return undefined;
-  }
-  const message = 'the proxy wants other credentials';
-  proxy.failed(message, now);
-  return { error: { kind: 'proxy', message } };
+/** Judges the proxy by an answer. Silence of a host may be the fault of the proxy; it counts as a
+ *  refusal. */
+function judgeProxy<Body>(proxy: ProxyServer | undefined, hop: Hop<Body>): void {
+  if (hop.kind !== 'failed') proxy?.worked();
+  else if (hop.error.kind === 'timeout')
+    proxy?.refused('no host answers through the proxy', performance.now());
 }

@@ -10,11 +10,13 @@ import type { buildConnector, Dispatcher } from 'undici';
 import httpConnect from 'undici/lib/api/api-connect.js';
 import Pool from 'undici/lib/dispatcher/pool.js';
 import { AwakeTimer } from '../../shared/awake.ts';
+import type { FetchErrorBody } from '../../shared/requests.ts';
 import { Origins, type SocketCount } from './origins.ts';
+import { statusError } from './outcome.ts';
 import type { ProxyServer } from './proxies.ts';
 import { ProxyError } from './proxy-error.ts';
 import { SilenceWatch } from './silence.ts';
-import { socksConnect, socksGreet } from './socks.ts';
+import { closedEarly, socksConnect, socksGreet } from './socks.ts';
 
 type ProxyClientOptions = {
   readonly proxy: ProxyServer;
@@ -28,6 +30,8 @@ type ProxyClientOptions = {
   /** Wraps the connections that carry answers of hosts, not those for tunnels. */
   readonly wrap: (connector: buildConnector.connector) => buildConnector.connector;
 };
+
+type ProbeAnswer = 'nothing' | '407' | 'an answer';
 
 /** A host that does not exist: a working proxy says so. Source: RFC 6761, 6.4. */
 const noHost = 'orbweaver.invalid';
@@ -47,7 +51,7 @@ export class ProxyClient {
   /** For tunnels. */
   readonly #connects: Pool | undefined;
   /** The probe of the proxy that is under way. */
-  #asked: Promise<boolean> | undefined;
+  #asked: Promise<ProbeAnswer> | undefined;
 
   constructor(options: ProxyClientOptions) {
     this.#options = options;
@@ -96,6 +100,13 @@ export class ProxyClient {
     );
   }
 
+  /** Was a 407 the proxy's own? A host can send one, too: the probe shows what the proxy says. */
+  async judge407(): Promise<FetchErrorBody> {
+    if ((await this.#probe(silentMs)) === 'an answer') return statusError(407);
+    const { kind, message } = this.#blame('proxy', 'the proxy wants other credentials');
+    return { kind, message };
+  }
+
   async close(): Promise<void> {
     await Promise.all(this.#pools.map((pool) => pool.close()));
   }
@@ -119,12 +130,20 @@ export class ProxyClient {
     } catch (error) {
       if (error instanceof ProxyError) throw error;
       if (!(error instanceof Error && error.name === 'TimeoutError'))
-        throw this.#blame('proxy', `no answer of the proxy${codeText(error)}`);
+        throw await this.#unanswered(codeText(error));
       const within = `within ${this.#options.connectMs / 1000} s`;
       throw (await this.#isAlive(silentMs))
         ? this.#blame('connect', `the proxy did not reach the host ${within}`)
         : this.#blame('proxy', `no answer of the proxy ${within}`);
     }
+  }
+
+  /** The proxy was asked for a tunnel, and ended the connection: as some do where they do not reach
+   *  the host, and as a broken one does for all hosts. */
+  async #unanswered(code: string): Promise<ProxyError> {
+    return (await this.#isAlive(silentMs))
+      ? this.#blame('connect', 'the proxy made no tunnel to the host')
+      : this.#blame('proxy', `no answer of the proxy${code}`);
   }
 
   /** Begins TLS in a tunnel. A break before that may be the proxy's fault, such as a page about an
@@ -179,6 +198,8 @@ export class ProxyClient {
     } catch (thrown) {
       socket.on('error', () => {}).destroy();
       const error = late ?? thrown;
+      const isEnded = error instanceof ProxyError && error.message === closedEarly;
+      if (isEnded && stage === 'asking') throw await this.#unanswered('');
       throw error instanceof ProxyError ? this.#blame(error.kind, error.message) : error;
     } finally {
       timer.clear();
@@ -196,18 +217,23 @@ export class ProxyClient {
     });
   }
 
-  /** Does the proxy answer at all? One probe at a time, on a separate connection. */
-  #isAlive(withinMs: number): Promise<boolean> {
+  /** Does the proxy answer at all? */
+  async #isAlive(withinMs: number): Promise<boolean> {
+    return (await this.#probe(withinMs)) !== 'nothing';
+  }
+
+  /** One probe at a time, on a separate connection. */
+  #probe(withinMs: number): Promise<ProbeAnswer> {
     this.#asked ??= (this.#http === undefined ? this.#greets(withinMs) : this.#answers(withinMs))
       // Its faults are reported where they occur.
-      .catch(() => false)
+      .catch((): ProbeAnswer => 'nothing')
       .finally(() => {
         this.#asked = undefined;
       });
     return this.#asked;
   }
 
-  async #greets(withinMs: number): Promise<boolean> {
+  async #greets(withinMs: number): Promise<ProbeAnswer> {
     const socket = await within(this.#socksSocket(), withinMs, (made) => made.destroy());
     const timer = new AwakeTimer(() => socket.destroy(), withinMs);
     try {
@@ -215,14 +241,14 @@ export class ProxyClient {
         socket.on('error', () => {}),
         this.#options.proxy.user,
       );
-      return true;
+      return 'an answer';
     } finally {
       timer.clear();
       socket.destroy();
     }
   }
 
-  async #answers(withinMs: number): Promise<boolean> {
+  async #answers(withinMs: number): Promise<ProbeAnswer> {
     const { proxy, pool } = this.#options;
     const connect: buildConnector.connector = (target, callback) => this.#connect(target, callback);
     const own = new Pool(proxy.url.origin, { ...pool, connections: 1, connect });
@@ -233,16 +259,16 @@ export class ProxyClient {
       headers: ['host', noHost, ...this.#credentials()],
     };
     try {
-      return await new Promise<boolean>((resolve) => {
-        const timer = new AwakeTimer(() => resolve(false), withinMs);
-        const settle = (isAlive: boolean) => {
+      return await new Promise<ProbeAnswer>((resolve) => {
+        const timer = new AwakeTimer(() => resolve('nothing'), withinMs);
+        const settle = (answer: ProbeAnswer) => {
           timer.clear();
-          resolve(isAlive);
+          resolve(answer);
         };
         own.dispatch(request, {
           onRequestStart() {},
-          onResponseStart: () => settle(true),
-          onResponseError: () => settle(false),
+          onResponseStart: (_, status) => settle(status === 407 ? '407' : 'an answer'),
+          onResponseError: () => settle('nothing'),
         });
       });
     } finally {

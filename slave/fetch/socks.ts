@@ -23,7 +23,7 @@ export async function socksGreet(socket: Socket, user: SocksUser): Promise<void>
   const hasUser = user.username !== '' || user.password !== '';
   socket.write(Buffer.from([5, 1, hasUser ? 2 : 0]));
   const [version, method] = await read(socket, 2);
-  if (version !== 5) throw new ProxyError('proxy', 'the proxy speaks no SOCKS5');
+  if (version !== 5) throw new ProxyError('proxy', noSocks);
   if (method !== (hasUser ? 2 : 0)) throw new ProxyError('proxy', wrongUser);
   if (!hasUser) return;
   const parts = [user.username, user.password].map((text) => withLength(text));
@@ -39,17 +39,24 @@ export async function socksConnect(socket: Socket, host: string, port: number): 
   target.writeUInt16BE(port);
   // Addresses are sent as text, too: every proxy reads them, and names are the common case.
   socket.write(Buffer.concat([Buffer.from([5, 1, 0, 3]), withLength(host), target]));
-  const [, reply = 1, , type, first = 0] = await read(socket, 5);
+  // Some proxies end a refusal here.
+  const [, reply = 1] = await read(socket, 2);
   if (reply !== 0) {
     const reason = replies[reply] ?? `error ${reply}`;
     throw new ProxyError('connect', `the proxy answered: ${reason}`);
   }
+  const [, type = 0, first = 0] = await read(socket, 3);
+  // What follows an address of unknown length is not the host's answer.
+  if (![1, 3, 4].includes(type)) throw new ProxyError('proxy', noSocks);
   // The address from which the proxy connected, without its first byte, which was read already, and
   // the port.
   const addressBytes = type === 1 ? 3 : type === 4 ? 15 : first;
   await read(socket, addressBytes + 2);
 }
 
+/** The message of an error: its proxy ended the connection before it answered. */
+export const closedEarly = 'the proxy closed the connection';
+const noSocks = 'the proxy speaks no SOCKS5';
 const wrongUser = 'the proxy wants other credentials';
 
 function withLength(text: string): Buffer {
@@ -62,7 +69,7 @@ function read(socket: Socket, count: number): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     const settle = (bytes: Buffer | undefined): void => {
       socket.off('readable', look).off('close', onClose).off('end', onClose);
-      if (bytes === undefined) reject(new ProxyError('proxy', 'the proxy closed the connection'));
+      if (bytes === undefined) reject(new ProxyError('proxy', closedEarly));
       else resolve(bytes);
     };
     const onClose = (): void => settle(undefined);

@@ -6,6 +6,7 @@ import { type TestContext, test } from 'node:test';
 import { flatSite, type Resource, sitePages } from '../../selftest/site.ts';
 import { Authority } from '../support/certificates.ts';
 import { Cluster } from '../support/cluster.ts';
+import { OddHost } from '../support/odd-host.ts';
 import { assertLeaves, crawlToEnd, siteFor } from '../support/parts.ts';
 import { TestProxy, type TestProxyOptions } from '../support/proxy.ts';
 
@@ -190,6 +191,33 @@ test('proxies: a host that no proxy reaches is buried with the reason', { timeou
     kind: 'connect',
     message: 'the proxy answered 503',
     attempts: 1,
+  });
+});
+
+test('proxies: a host that they do not answer for, or that asks for credentials, holds up no other', {
+  timeout,
+}, async (t) => {
+  const strict = await OddHost.start(t);
+  strict.answer('*', 'HTTP/1.1 407 No\r\nContent-Length: 0\r\nConnection: close\r\n\r\n');
+  const proxy = await proxyFor(t, { routes: new Map([['strict.example:80', strict.port]]) });
+  proxy.silentFor.add('gone.example:443');
+  const links = ['https://gone.example/', 'http://strict.example/', '/a', '/b'];
+  const site = await siteFor(t, sitePages({ '/': links, '/a': [], '/b': [] }));
+  const flags = ['--proxy', proxy.url, '--scope', 'any', '--attempts', '1', '--ignore-robots'];
+  const cluster = await crawlToEnd(t, [site.url], { flags });
+  assert.equal(cluster.pages().length, 3);
+  const failed = cluster.fetched().flatMap(({ url, error }) => (error ? [[url, error]] : []));
+  assert.deepEqual(Object.fromEntries(failed), {
+    'https://gone.example/': {
+      kind: 'connect',
+      message: 'the proxy made no tunnel to the host',
+      attempts: 1,
+    },
+    'http://strict.example/': {
+      kind: 'status',
+      message: '407 Proxy Authentication Required',
+      attempts: 1,
+    },
   });
 });
 

@@ -45,6 +45,8 @@ export class TestProxy {
   readonly log: Passage[] = [];
   /** Answered to CONNECT, or to a request, instead of passing it on. */
   refuses: number | undefined;
+  /** Targets for which it ends the connection without a word. */
+  readonly silentFor = new Set<string>();
   /** The bytes out of a tunnel, in place of a host. */
   lies: string | undefined;
   readonly #options: TestProxyOptions;
@@ -123,6 +125,10 @@ export class TestProxy {
     const target = request.url ?? '';
     const refused = this.#admit(request, 'tunnel', target);
     socket.on('error', () => {});
+    if (this.silentFor.has(target)) {
+      socket.end();
+      return;
+    }
     if (refused !== undefined) {
       socket.end(`HTTP/1.1 ${refused} No\r\ncontent-length: 0\r\n\r\n`);
       return;
