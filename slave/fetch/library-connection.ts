@@ -35,8 +35,8 @@ export class LibraryConnection implements Connection {
   /** Its socket has carried an answer. */
   #isUsed = false;
   #socket: Socket | undefined;
-  /** The same, also one that does not count what it has read. */
-  #last: Socket | undefined;
+  /** Of the socket. */
+  #fault: { error?: Error } = {};
   #isH2 = false;
   readonly #streams = new StreamWatch();
   /** At the framing of HTTP/2, while an answer is read. */
@@ -104,16 +104,11 @@ export class LibraryConnection implements Connection {
       onEnd: () => {
         clearInterval(this.#looks);
         this.#isUsed = true;
-        return this.#streams.isTakenBack ? takenBack() : this.#reset;
+        return this.#streams.isTakenBack ? takenBack() : this.#fault.error;
       },
       onError: () => clearInterval(this.#looks),
     });
     return this.#client.dispatch(asked, watched);
-  }
-
-  /** Undici takes it for the end of a body without a length. Source: RFC 9112, 8. */
-  get #reset(): Error | undefined {
-    return this.#isH2 ? undefined : (this.#last?.errored ?? undefined);
   }
 
   #bounded(connect: Connector): Connector {
@@ -123,10 +118,10 @@ export class LibraryConnection implements Connection {
           callback(error, null);
           return;
         }
-        this.#last = socket;
         // A normal socket, which bounds the framing itself, does not count what it has read.
         this.#socket = socket.bytesRead === undefined ? undefined : socket;
         this.#isH2 = 'alpnProtocol' in socket && socket.alpnProtocol === 'h2';
+        this.#fault = this.#isH2 ? {} : faultOf(socket);
         // Before undici reads it. The session of HTTP/2 reads without a word.
         if (this.#socket && !this.#isH2) socket.on('readable', () => this.#checkFraming());
         callback(null, socket);
@@ -204,6 +199,17 @@ class Watched implements Handler {
     const isStale = this.#isGet && (wasKept || endsInOrder.test(error.message));
     this.#handler.onResponseError?.(controller, isStale ? new StaleError(error) : error);
   }
+}
+
+/** Undici takes the end of a connection for that of a body without a length, also after a reset and
+ *  after a fault of TLS. It gets the socket after this, so this hears of them first. Source: RFC
+ *  9112, 8. */
+function faultOf(socket: Socket): { error?: Error } {
+  const fault: { error?: Error } = {};
+  socket.on('error', (error) => {
+    fault.error ??= error;
+  });
+  return fault;
 }
 
 /** The code is Node's, for a stream that ends by any other code. */

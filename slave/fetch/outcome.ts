@@ -129,11 +129,13 @@ function isUnreadable(error: unknown): boolean {
   return code === 'UND_ERR_SOCKET' && /^bad (?:response|upgrade)$/.test(error.message);
 }
 
-/** Did the connection end before the body did? */
+/** Did the connection end before the body did? It may have been broken: TLS has begun before the
+ *  head of an answer. */
 export function isCutOff(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   if (error.name === 'HTTPParserError') return error.message.includes('(Invalid EOF state)');
-  return endedCodes.test(innerCodeOf(error)) && !isUnreadable(error);
+  const code = innerCodeOf(error);
+  return (endedCodes.test(code) || tlsCode.test(code)) && !isUnreadable(error);
 }
 
 /** A kept connection ended before a byte of the answer: its host closed it as the request left. Or
@@ -169,10 +171,16 @@ export function failureOf(error: unknown, hasHead: boolean): Failure {
   const isMisnamed = !hasHead && innerCodeOf(error) === 'UND_ERR_RES_CONTENT_LENGTH_MISMATCH';
   if (isMisnamed)
     return { error: { kind: 'protocol', message: 'malformed answer' }, isUnreadable: true };
-  const failure = { error: fetchError(error) };
+  const isBroken = hasHead && tlsCode.test(innerCodeOf(error));
+  const failure = { error: isBroken ? brokenTls(error) : fetchError(error) };
   if (error instanceof StaleError) return { ...failure, isStale: true };
   if (innerCodeOf(error) === otherProtocol) return { ...failure, isOtherProtocol: true };
   return isUnreadable(error) ? { ...failure, isUnreadable: true } : failure;
+}
+
+/** In the midst of an answer: unlike a handshake that fails, it need not come again. */
+function brokenTls(error: unknown): FetchErrorBody {
+  return { kind: 'connect', message: `connection broken: ${innerCodeOf(error)}` };
 }
 
 /** Returns the meaning of a decompression error after `bytes` of output: without any, the body does
