@@ -3,14 +3,16 @@
  *
  *     in use --failed, or refused thrice in a row--> aside --time is over--> in use …
  *
- * The time doubles with every further failure; one answer through the proxy resets it. Pure: time
- * is an argument (ms). The identities choose a proxy, the fetcher reports the outcome.
+ * The time doubles with every further failure, and one answer through the proxy resets it; of one
+ * that answers and refuses it stays short: the last hosts of a crawl may all be dead. Pure: time is
+ * an argument (ms). The identities choose a proxy, the fetcher reports the outcome.
  */
 import type { ProxyTrouble } from '../../shared/protocol.ts';
 import { basicAuth, decodedUser } from './basic-auth.ts';
 
 const asideFirstMs = 5_000;
 const asideMsMax = 600_000;
+const refusedMsMax = 10_000;
 /** Refused tunnels in a row; a single one may be the fault of the host. */
 const refusalsMax = 3;
 
@@ -60,17 +62,21 @@ export class ProxyServer {
 
   /** The proxy cannot be reached, or refuses us. */
   failed(reason: string, now: number): void {
-    // Fetches that started together fail together and count as one failure.
-    if (now < this.#asideUntil) return;
-    const ms = Math.min(asideFirstMs * 2 ** this.#failures++, asideMsMax);
-    this.#asideUntil = now + ms;
-    this.#reason = reason;
-    this.#events.onAside(this, reason, ms);
+    this.#setAside(reason, now, asideMsMax);
   }
 
   /** The proxy made no tunnel to a host. */
   refused(reason: string, now: number): void {
-    if (++this.#refusals >= refusalsMax) this.failed(reason, now);
+    if (++this.#refusals >= refusalsMax) this.#setAside(reason, now, refusedMsMax);
+  }
+
+  #setAside(reason: string, now: number, msMax: number): void {
+    // Fetches that started together fail together and count as one failure.
+    if (now < this.#asideUntil) return;
+    const ms = Math.min(asideFirstMs * 2 ** this.#failures++, msMax);
+    this.#asideUntil = now + ms;
+    this.#reason = reason;
+    this.#events.onAside(this, reason, ms);
   }
 
   /** An answer came through it. */

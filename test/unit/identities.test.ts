@@ -132,6 +132,16 @@ test('proxies: three refused tunnels in a row are its fault, less are not', () =
   assert.equal(proxy.asideUntil, 0);
   proxy.refused('no', 0);
   assert.equal(proxy.asideUntil, 5_000);
+  // It answers: it may be that all hosts that are left are dead.
+  const times = Array.from({ length: 4 }, () => {
+    const now = proxy.asideUntil;
+    proxy.refused('no', now);
+    return proxy.asideUntil - now;
+  });
+  assert.deepEqual(times, [10_000, 10_000, 10_000, 10_000]);
+  const now = proxy.asideUntil;
+  proxy.failed('dead', now);
+  assert.equal(proxy.asideUntil - now, 160_000);
 });
 
 test('proxies: credentials are decoded, whatever they are', () => {
