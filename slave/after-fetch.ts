@@ -17,6 +17,7 @@ import type { Fetcher } from './fetch/fetcher.ts';
 import type { Identity } from './fetch/identities.ts';
 import type { FailedOutcome } from './fetch/outcome.ts';
 import type { Recording } from './fetch/recording.ts';
+import { asUtf8 } from './fetch/redirects.ts';
 import type { Kind } from './kinds/kind.ts';
 import type { Outbox } from './outbox.ts';
 import type { CrawlRules } from './rules/crawl-rules.ts';
@@ -181,7 +182,8 @@ export class AfterFetch {
     const { lease } = task;
     const turns = new Turns({ lease, isTimed: false, master, onLost: () => abort.abort() });
     const { signal } = abort;
-    const given = identity.cookies.header(url, Date.now(), isOpen).split('; ');
+    // The jar has bytes, and the browser text.
+    const given = asUtf8(identity.cookies.header(url, Date.now(), isOpen)).split('; ');
     // One for each frame that is being fetched.
     setMaxListeners(0, signal);
     return await browser.render({
@@ -245,9 +247,10 @@ function keepCookies(
   const [url, now] = [new URL(to), Date.now()];
   const known = new Set(jar.header(url, now, isOpen).split('; '));
   for (const { name, value, domain, path, secure } of cookies) {
-    if (known.has(`${name}=${value}`)) continue;
+    const pair = Buffer.from(`${name}=${value}`).toString('latin1');
+    if (known.has(pair)) continue;
     const scope = domain.startsWith('.') ? `; Domain=${domain}` : '';
-    jar.take(`${name}=${value}; Path=${path}${scope}${secure ? '; Secure' : ''}`, url, now);
+    jar.take(`${pair}; Path=${path}${scope}${secure ? '; Secure' : ''}`, url, now);
   }
 }
 

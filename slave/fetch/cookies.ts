@@ -211,8 +211,10 @@ function parse(header: string, url: URL, now: number): Cookie | undefined {
   const equals = pair.indexOf('=');
   const name = pair.slice(0, Math.max(equals, 0)).trim();
   const value = pair.slice(equals + 1).trim();
-  // Only text that is valid in a request header.
-  if (name === '' || pair.length > charsMax || !/^[\x20-\x7e]*$/.test(pair)) return undefined;
+  // Only what is valid in a request header. Above ASCII the bytes go back as they came.
+  if (name === '' || pair.length > charsMax || !/^[\t\x20-\x7e\x80-\xff]*$/.test(pair)) {
+    return undefined;
+  }
   const attributes = new Map<string, string>();
   for (const part of rest) {
     const [key = '', text = ''] = part.split(/=(.*)/s);

@@ -98,7 +98,7 @@ function resolveLocation(location: string, base: URL): URL | undefined {
 }
 
 /** Header bytes arrive as latin1; servers that send more than ASCII mean UTF-8, as browsers do. */
-function asUtf8(header: string): string {
+export function asUtf8(header: string): string {
   if (!/[\x80-\xff]/.test(header)) return header;
   const text = Buffer.from(header, 'latin1').toString('utf8');
   return text.includes('\ufffd') ? header : text;

@@ -46,6 +46,8 @@ const cases: readonly (readonly [cookie: string, to: string, header: string, fro
   ['a=; Path=/', 'https://www.shop.example/', 'a='],
   ['=1; Path=/', 'https://www.shop.example/', ''],
   ['a; Path=/', 'https://www.shop.example/', ''],
+  ['city=K\xc3\xb6ln; Path=/', 'https://www.shop.example/', 'city=K\xc3\xb6ln'],
+  ['a=\x7f; Path=/', 'https://www.shop.example/', ''],
   ['a=\x01; Path=/', 'https://www.shop.example/', ''],
   [`a=${'x'.repeat(5000)}; Path=/`, 'https://www.shop.example/', ''],
   ['a=1; Max-Age=0; Path=/', 'https://www.shop.example/', ''],

@@ -366,13 +366,12 @@ test('fetch: loops, too many hops and bad targets are definite redirect errors',
 });
 
 test('fetch: a page that sets a cookie and redirects to itself works', async () => {
+  const raw = Buffer.from('Köln').toString('latin1');
+  const cookies = ['a=1; Path=/', `b=${raw}; Secure`, '=x'];
   serve('/cookie', (request, response) => {
     const { cookie } = request.headers;
-    if (cookie === 'a=1; b=2') response.writeHead(200, html).end(page);
-    else
-      response
-        .writeHead(302, { location: '/cookie', 'set-cookie': ['a=1; Path=/', 'b=2; Secure', '=x'] })
-        .end();
+    if (cookie === `a=1; b=${raw}`) response.writeHead(200, html).end(page);
+    else response.writeHead(302, { location: '/cookie', 'set-cookie': cookies }).end();
   });
   assert.equal(result(await get('/cookie')).title, 't');
   serve('/counter', (request, response) => {
