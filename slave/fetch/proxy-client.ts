@@ -12,7 +12,7 @@ import Pool from 'undici/lib/dispatcher/pool.js';
 import { AwakeTimer } from '../../shared/awake.ts';
 import type { FetchErrorBody } from '../../shared/requests.ts';
 import { Origins, type SocketCount } from './origins.ts';
-import { statusError } from './outcome.ts';
+import { isCutOff, StaleError, statusError } from './outcome.ts';
 import type { ProxyServer } from './proxies.ts';
 import { ProxyError } from './proxy-error.ts';
 import { SilenceWatch } from './silence.ts';
@@ -81,10 +81,12 @@ export class ProxyClient {
     const { origin, path, headers } = options;
     const target = new URL(String(origin));
     const ms = Math.min(silentMs, leftMs / 3);
+    const isForwarded = this.#http !== undefined && target.protocol === 'http:';
     const watch = new SilenceWatch(handler, {
       afterMs: ms,
       isAlive: () => this.#isAlive(ms),
       blame: () => this.#blame('proxy', 'the proxy does not answer'),
+      judge: (error) => (isForwarded && isCutOff(error) ? this.#judge(error, ms) : undefined),
     });
     if (this.#http === undefined || target.protocol === 'https:')
       return this.#tunnels.dispatch(options, watch);
@@ -144,6 +146,14 @@ export class ProxyClient {
     return (await this.#isAlive(silentMs))
       ? this.#blame('connect', 'the proxy made no tunnel to the host')
       : this.#blame('proxy', `no answer of the proxy${code}`);
+  }
+
+  /** The connection to the proxy has ended before an answer. One that was kept may do so: the
+   *  request is sent again. */
+  async #judge(error: Error, withinMs: number): Promise<Error> {
+    if (error instanceof ProxyError || error instanceof StaleError) return error;
+    if (await this.#isAlive(withinMs)) return error;
+    return this.#blame('proxy', `no answer of the proxy${codeText(error)}`);
   }
 
   /** Begins TLS in a tunnel. A break before that may be the proxy's fault, such as a page about an

@@ -1,8 +1,8 @@
 /**
  * Watches a request that goes through a proxy: while there is no answer, either the host is slow or
  * the proxy hangs, and only the proxy itself can show which. So the proxy is probed. If it does not
- * answer the probe, the request fails by the proxy's fault. The proxy client wraps each request in
- * it.
+ * answer the probe, the request fails by the proxy's fault. The same where the connection ends
+ * instead. The proxy client wraps each request in it.
  */
 import type { Dispatcher } from 'undici';
 import { AwakeTimer } from '../../shared/awake.ts';
@@ -16,6 +16,8 @@ type SilenceOptions = {
   readonly isAlive: () => Promise<boolean>;
   /** Returns the error of a request when the proxy is silent. */
   readonly blame: () => Error;
+  /** Of a request that failed before its answer: whose fault was it? Undefined: as it is. */
+  readonly judge: (error: Error) => Promise<Error> | undefined;
 };
 
 export class SilenceWatch implements Handler {
@@ -52,8 +54,10 @@ export class SilenceWatch implements Handler {
 
   onResponseError(controller: Controller, error: Error): void {
     if (this.#state === 'failed') return;
+    const judged = this.#state === 'waiting' ? this.#options.judge(error) : undefined;
     this.#answered();
-    this.#handler.onResponseError?.(controller, error);
+    if (judged === undefined) this.#handler.onResponseError?.(controller, error);
+    else void judged.then((fault) => this.#handler.onResponseError?.(controller, fault));
   }
 
   #answered(): void {

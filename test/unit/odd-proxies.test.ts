@@ -91,10 +91,17 @@ test('odd proxies: one that ends the connection for one host alone stays in use'
 });
 
 test('odd proxies: one that ends every connection is set aside', async (t) => {
-  const port = await httpProxy(t, '', (socket) => socket.end());
-  const got = await get(t, `http://127.0.0.1:${port}`, secure);
-  assert.equal(got.error?.kind, 'proxy');
-  assert.match(got.aside.join(), /^no answer of the proxy: UND_ERR_SOCKET$/);
+  for (const url of [secure, plain]) {
+    const port = await httpProxy(t, '', (socket) => socket.end());
+    const got = await get(t, `http://127.0.0.1:${port}`, url);
+    assert.equal(got.error?.kind, 'proxy', url);
+    assert.deepEqual(got.aside, ['no answer of the proxy: UND_ERR_SOCKET'], url);
+  }
+  // What one that works gives for a host is the host's.
+  const port = await httpProxy(t, noHost, (socket) => socket.end());
+  const got = await get(t, `http://127.0.0.1:${port}`, plain);
+  assert.deepEqual(got.error, { kind: 'connect', message: 'connection closed' });
+  assert.deepEqual(got.aside, []);
 });
 
 test('odd proxies: a 407 of a host is no fault of its proxy', async (t) => {
