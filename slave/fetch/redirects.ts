@@ -74,6 +74,9 @@ export class RedirectChain {
     this.#visited.add(`${this.url} ${before}`);
     const target = resolveLocation(location, this.#url);
     if (target === undefined) return { kind: 'end', message: 'redirect to no http address' };
+    const { urlChars } = limits;
+    if (target.href.length > urlChars)
+      return { kind: 'end', message: `redirect to a URL of more than ${urlChars} characters` };
     const isElsewhere = target.origin !== this.#url.origin;
     if (isElsewhere && !this.#leadsAnywhere) return { kind: 'leave', target: target.href };
     if (this.#visited.has(`${target.href} ${after(target)}`))
@@ -90,8 +93,7 @@ function resolveLocation(location: string, base: URL): URL | undefined {
   try {
     const url = parseUrl(asUtf8(location), base.href);
     url.hash = '';
-    const fits = url.href.length <= limits.urlChars;
-    return fits && (url.protocol === 'http:' || url.protocol === 'https:') ? url : undefined;
+    return url.protocol === 'http:' || url.protocol === 'https:' ? url : undefined;
   } catch {
     return undefined;
   }

@@ -110,3 +110,12 @@ test('url: hosts of this machine are known as such', () => {
 test('url: a fetch starts from the name, whoever made the task', () => {
   assert.equal(new RedirectChain('http://h/a^b/', { hopsMax: 1 }).url, 'http://h/a%5Eb/');
 });
+
+test('url: a redirect that is too long says so', () => {
+  const next = (location: string) =>
+    new RedirectChain('http://h/', { hopsMax: 1 }).next(location, '', () => '');
+  const message = 'redirect to a URL of more than 4096 characters';
+  assert.deepEqual(next(`/${'x'.repeat(4_096)}`), { kind: 'end', message });
+  assert.deepEqual(next(`http://other/${'x'.repeat(4_096)}`), { kind: 'end', message });
+  assert.equal(next(`/${'x'.repeat(4_000)}`).kind, 'follow');
+});
