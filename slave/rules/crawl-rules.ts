@@ -114,7 +114,8 @@ export class CrawlRules {
   async evaluate(crawl: number, page: PageInput, fault?: string): Promise<Evaluated> {
     const known = this.#crawls.get(crawl);
     const selected = known === undefined ? [] : rulesFor(known.spec, page.finalUrl, page.type);
-    const rules = [...selected, ...this.#own];
+    // The page function may have the name of a rule.
+    const rules = [...new Set([...selected, ...this.#own])];
     const hasFollow = known?.spec.follow !== undefined;
     const fail = (why: string): Evaluated => ({
       items: failedItems(rules, why),

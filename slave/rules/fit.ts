@@ -42,7 +42,9 @@ export function fitted({ rows, rejected, failures, counts }: RuleResult): PageIt
     }
   }
   for (const [name, count] of Object.entries(counts)) {
-    items.counts[name] = numbersOf(faults.has(name) ? failed : count);
+    // The page function may have failed under that name before.
+    const ifFailed = { ...failed, failed: count.failed + 1 };
+    items.counts[name] = numbersOf(faults.has(name) ? ifFailed : count);
   }
   return items;
 }

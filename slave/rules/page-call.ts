@@ -5,7 +5,7 @@
 import { messageOf } from '../../shared/errors.ts';
 import { isJsonType } from '../../shared/media-types.ts';
 import type { PageContext, PageFunction } from '../../shared/page-function.ts';
-import type { Json, PageInput, RuleResult, Values } from '../../shared/rule-results.ts';
+import type { Json, PageInput, RuleCounts, RuleResult, Values } from '../../shared/rule-results.ts';
 import { parseUrl } from '../../shared/url.ts';
 import { pageRule } from './page-rule.ts';
 import { RulePage } from './rule-page.ts';
@@ -37,11 +37,11 @@ export async function callWith(
   try {
     await page(contextOf(input, tree, made, links));
     for (const row of made) count(result, row.rule);
-    if (made.length === 0) result.counts[pageRule] = { ...none, empty: 1 };
+    if (made.length === 0) result.counts[pageRule] ??= { ...none, empty: 1 };
     result.rows.push(...made);
     if (links.length > 0) result.links = [...(result.links ?? []), ...links];
   } catch (error) {
-    result.counts[pageRule] = { ...none, failed: 1 };
+    countsOf(result, pageRule).failed++;
     result.failures.push({ rule: pageRule, message: messageOf(error) });
   } finally {
     tree.close();
@@ -107,11 +107,18 @@ function valuesOf(item: unknown): Values {
   throw new Error(`emit: ${JSON.stringify(wrong.slice(0, 64))} is not the name of a field`);
 }
 
-/** One more row; a rule of the crawl may have the same name. */
-function count({ counts }: RuleResult, rule: string): void {
-  const numbers = (Object.hasOwn(counts, rule) ? counts[rule] : undefined) ?? { ...none };
+/** One more row. */
+function count(result: RuleResult, rule: string): void {
+  const numbers = countsOf(result, rule);
   numbers.rows++;
   numbers.matched = 1;
   numbers.empty = 0;
+}
+
+/** A rule of the crawl may have the same name: the function adds to its numbers. */
+function countsOf({ counts }: RuleResult, rule: string): RuleCounts {
+  const known = Object.hasOwn(counts, rule) ? counts[rule] : undefined;
+  const numbers = known ?? { ...none };
   counts[rule] = numbers;
+  return numbers;
 }

@@ -89,6 +89,33 @@ describe('page function', { concurrency: 2 }, () => {
     assert.doesNotMatch(verified, /differs|instead/);
   });
 
+  test('page function: a rule of its name keeps its own rows and failures in the counts', {
+    timeout,
+  }, async (t) => {
+    const { url } = await shop(t, {
+      '/silent': '<title>x</title>',
+      '/wrong': '<title>x</title>',
+      '/loop': '<title>x</title>',
+      '/unequal': '<title>x</title><i>1</i>',
+    });
+    const code = `${exported} async function ({ url, emit }) {
+  const { pathname } = new URL(url);
+  if (pathname === '/wrong' || pathname === '/unequal') throw new Error('no such shelf');
+  if (pathname === '/loop') for (;;);
+  if (pathname !== '/silent') emit({ status: 1 });
+}
+`;
+    const rules = 'items: { page: { fields: { t: title }, zip: { a: i, b: b } } }';
+    const { cluster } = await crawledWith(t, `seeds: ["${url}"]\n${rules}\n`, code, []);
+    const lines = itemLines(cluster, 'items').length;
+    const rejected = itemLines(cluster, 'rejected').length;
+    const { rules: counts = {}, errors } = await cluster.status('shop');
+    assert.equal(counts['page']?.rows, lines);
+    assert.deepEqual([counts['page']?.failed, errors.rule], [rejected, rejected]);
+    const verified = await cluster.ask('status', '--ledger', '--verify');
+    assert.doesNotMatch(verified, /differs|instead/);
+  });
+
   test('page function: one that cannot be loaded ends the slave with one line', {
     timeout,
   }, async (t) => {
