@@ -9,6 +9,7 @@ import {
   readFileSync,
   rmSync,
   type Stats,
+  statSync,
   writeSync,
 } from 'node:fs';
 import { ConfigError, messageOf } from './errors.ts';
@@ -80,12 +81,15 @@ function refuseOpenFile(path: string, { mode, uid }: Stats): void {
   );
 }
 
-/** A file of keys that may change. It is read again when asked for, at most once a second. */
+/** A file of keys that may change. When it is asked for them it is read again if it has changed,
+ *  and otherwise once a second at most, for a clock too coarse to show a change. */
 export class AuthkeyFile {
   readonly #path: string;
   readonly #onError: (error: unknown) => void;
   #keys: readonly Buffer[];
   #lookedAt = performance.now();
+  /** The file as it was when it was read. */
+  #seen: string;
   #wrong = '';
 
   /** `onError` is called when the file cannot be used any longer, once for each reason; the
@@ -93,12 +97,16 @@ export class AuthkeyFile {
   constructor(path: string, onError: (error: unknown) => void) {
     this.#path = path;
     this.#onError = onError;
+    this.#seen = markOf(path);
     this.#keys = readAuthkeys(path);
   }
 
   get keys(): readonly Buffer[] {
     const now = performance.now();
-    if (now - this.#lookedAt < lookEveryMs) return this.#keys;
+    // A peer may come with a key that was written a moment ago; one that is refused gives up.
+    const seen = markOf(this.#path);
+    if (seen === this.#seen && now - this.#lookedAt < lookEveryMs) return this.#keys;
+    this.#seen = seen;
     this.#lookedAt = now;
     try {
       this.#keys = readAuthkeys(this.#path);
@@ -108,6 +116,17 @@ export class AuthkeyFile {
       this.#wrong = messageOf(error);
     }
     return this.#keys;
+  }
+}
+
+/** Changes with the file; empty if there is none. */
+function markOf(path: string): string {
+  try {
+    const { ino, size, mtimeNs, ctimeNs } = statSync(path, { bigint: true });
+    return `${ino} ${size} ${mtimeNs} ${ctimeNs}`;
+  } catch {
+    // Reading it says why.
+    return '';
   }
 }
 

@@ -4,7 +4,6 @@ import { execFileSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { flatSite } from '../../selftest/site.ts';
 import { Cluster, Program } from '../support/cluster.ts';
 import { type Demo, demoTruth, startDemo } from '../support/demo.ts';
@@ -86,7 +85,6 @@ test('python: an example starts while the key file has two keys', { timeout, ski
   await cluster.master(['--queues', 'numbers:50,squares']);
   const file = join(cluster.data, 'authkey');
   writeFileSync(file, `the-new-key-of-this-master\n${cluster.authkey}\n`);
-  await sleep(1_100); // the master looks once a second
   const program = example(cluster, newest, 'squares', '10');
   await program.exited;
   assert.match(program.output, /^10 squares, their sum is 285/);
