@@ -40,6 +40,7 @@ export async function ask(options: AskOptions): Promise<number> {
     return await answerTo(options);
   } catch (error) {
     if (error instanceof CommandError) throw new ConfigError(error.message, error);
+    if (error instanceof ConnectionError) throw lostAnswer(options, error);
     throw error;
   }
 }
@@ -71,6 +72,15 @@ async function answerTo(options: AskOptions): Promise<number> {
   } finally {
     await master.close();
   }
+}
+
+/** The connection ended between the request and its answer. */
+function lostAnswer({ ask: { verb }, master: { host, port } }: AskOptions, error: ConnectionError) {
+  const what = `the connection to the master at ${host}:${port} was lost before its answer came`;
+  const again = reading.has(verb)
+    ? 'run the command again'
+    : 'what was asked for may have been done: look at status or jobs before you ask again';
+  return new ConfigError(`${what} (${error.message}); ${again}`, error);
 }
 
 /** Those of files, and those of a crawl file. @throws ConfigError */
@@ -112,6 +122,14 @@ async function join(
 }
 
 const connectMs = 5_000;
+/** Commands that change nothing. */
+const reading: ReadonlySet<AskOptions['ask']['verb']> = new Set([
+  'failed',
+  'hosts',
+  'slaves',
+  'status',
+  'why',
+]);
 const none: Gathered = { urls: [], requests: [] };
 
 /** All but those that print a list as it comes. */

@@ -1,7 +1,10 @@
 /** An operator's commands to a running master: add, status, pause, resume, cancel, buried. */
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { readdirSync } from 'node:fs';
-import { describe, test } from 'node:test';
+import { type AddressInfo, createConnection, createServer } from 'node:net';
+import { join } from 'node:path';
+import { describe, type TestContext, test } from 'node:test';
 import { flatSite, generateSite, sitePages } from '../../selftest/site.ts';
 import type { Replies } from '../../shared/replies.ts';
 import { Cluster } from '../support/cluster.ts';
@@ -234,4 +237,55 @@ describe('operate', { concurrency: 2 }, () => {
     const { buried, failed: failures, known } = await cluster.status();
     assert.deepEqual({ buried, failures, known }, { buried: 0, failures: 0, known: 6 });
   });
+
+  test('operate: an answer that is lost on its way is one line, and exit code 2', {
+    timeout,
+  }, async (t) => {
+    const cluster = new Cluster(t);
+    const master = await cluster.master([]);
+    const [, host = '', port] = /^(.*):(\d+)$/.exec(cluster.address) ?? [];
+    for (const [verb, why] of [
+      [['status'], /; run the command again$/],
+      [['pause', 'default'], /; what was asked for may have been done: look at status or jobs /],
+    ] as const) {
+      // The connection is cut behind the first message of the command, the second, and so on.
+      for (let messages = 1; ; messages++) {
+        assert.ok(messages < 20);
+        const relay = await cuttingRelay(t, { host, port: Number(port) }, messages);
+        const where = ['--master', `127.0.0.1:${relay}`];
+        const key = ['--authkey-file', join(cluster.data, 'authkey')];
+        const command = cluster.run(['master.js', ...verb, ...where, ...key]);
+        const { code } = await command.exited;
+        if (/no master answers/.test(command.output)) continue;
+        assert.equal(code, 2, command.output);
+        assert.match(command.stderr, /^master: [^\n]+ was lost before its answer came \([^\n]+\n$/);
+        assert.match(command.stderr.trimEnd(), why);
+        break;
+      }
+    }
+    assert.ok(master.isAlive);
+  });
 });
+
+/** Passes on what comes, up to so many writes of the client. Returns its port. */
+async function cuttingRelay(
+  t: TestContext,
+  to: { readonly host: string; readonly port: number },
+  writes: number,
+): Promise<number> {
+  let left = writes;
+  const server = createServer((client) => {
+    const master = createConnection(to);
+    const cut = () => {
+      client.destroy();
+      master.destroy();
+    };
+    client.on('data', (bytes) => (--left > 0 ? master.write(bytes) : cut()));
+    master.on('data', (bytes) => client.write(bytes));
+    for (const socket of [client, master]) socket.on('error', cut).on('close', cut);
+  });
+  t.after(() => server.close());
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  return (server.address() as AddressInfo).port;
+}
