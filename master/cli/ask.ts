@@ -33,6 +33,7 @@ import { gapText } from './record-gap.ts';
 import { recrawl } from './recrawl.ts';
 import { type Gathered, gather } from './seed-gathering.ts';
 import { countOf, partlyAdded, readSeeds, seedParts } from './seeds.ts';
+import { sayingWhyItWaits } from './waiting.ts';
 
 /** Returns the exit code. @throws ConfigError the operator must act · AuthError */
 export async function ask(options: AskOptions): Promise<number> {
@@ -68,7 +69,8 @@ async function answerTo(options: AskOptions): Promise<number> {
       await askHosts(master, question, json);
       return 0;
     }
-    return show(await perform(master, question, json, seeds), json);
+    const answer = perform(master, question, json, seeds);
+    return show(await sayingWhyItWaits(master, answer), json);
   } finally {
     await master.close();
   }
@@ -112,7 +114,8 @@ async function join(
     if (error instanceof ConnectionError) {
       const why = `no master answers at ${host}:${port} (${error.message}); `;
       const pid = isOwn ? masterOf('./orb-data') : undefined;
-      const starting = `the one with process id ${pid} is starting, or leaves: look at its log`;
+      const other = 'is starting, leaving or standing still, or is a compact or a repair';
+      const starting = `the one with process id ${pid} ${other}: look at its log`;
       const absent = 'start a master, or give its address with --master';
       throw new ConfigError(why + (pid === undefined ? absent : starting));
     }

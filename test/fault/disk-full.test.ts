@@ -52,6 +52,28 @@ test('a disk that is full for a while costs time and nothing else', { timeout },
   assertExact(cluster, site.truth());
 });
 
+test('a command that a full disk keeps waiting says so once, and is carried out', {
+  timeout,
+}, async (t) => {
+  const crawl = await crawlOn(t, 502);
+  if (crawl === undefined) return;
+  const { disk, cluster } = crawl;
+  await cluster.master(reserve);
+  assert.match(await cluster.ask('add', 'http://a.invalid/'), /^1 new/);
+  disk.fill();
+  const pause = cluster.command('pause', 'default');
+  const exec = cluster.command('exec', '--wait', '--detach', '--', '/bin/true');
+  const line =
+    /^master: the disk is full: \d+ MB are free under \S+; this waits until there is room\n/;
+  for (const command of [pause, exec]) await command.said(line);
+  disk.free();
+  for (const command of [pause, exec]) {
+    assert.equal((await command.exited).code, 0, command.output);
+    assert.equal(command.stderr.split('\n').length, 2, command.stderr);
+  }
+  assert.equal((await cluster.status()).state, 'paused');
+});
+
 test('a full disk of an output, another one, holds up that output alone', {
   timeout: 40_000,
 }, async (t) => {

@@ -11,6 +11,7 @@ import { type JobCall, type JobStream, jobLimits } from '../../../shared/jobs.ts
 import type { Push } from '../../../shared/protocol.ts';
 import type { Replies } from '../../../shared/replies.ts';
 import { visible, visibleJson } from '../../../shared/visible.ts';
+import { sayingWhyItWaits } from '../waiting.ts';
 import type { AskMaker, Command, Values } from './asking.ts';
 
 export type ExecAsk = {
@@ -94,7 +95,7 @@ export async function askExec(ask: ExecAsk, isJson: boolean, join: JoinWatching)
   const watch = new Watch(join, { isJson, isNamed: on === 'every' });
   const master = await watch.join();
   try {
-    const { jobs } = await master.request('job.add', {
+    const added = master.request('job.add', {
       ...call,
       args: [...call.args],
       on,
@@ -103,6 +104,7 @@ export async function askExec(ask: ExecAsk, isJson: boolean, join: JoinWatching)
       ...(timeoutMs !== undefined && { timeoutMs }),
       ...(waits && { waits }),
     });
+    const { jobs } = await sayingWhyItWaits(master, added);
     if (!detach) return await watch.ends(jobs);
     const numbers = jobs.map(({ job }) => job);
     console.log(isJson ? JSON.stringify(jobs) : `job ${numbers.join(', ')}`);
