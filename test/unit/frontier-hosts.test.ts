@@ -1,6 +1,8 @@
 /** Hosts beyond the memory limit: parked in the store, read in when others are done. */
 import assert from 'node:assert/strict';
 import test from 'node:test';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { clockMs } from '../../master/machine/clock.ts';
 import { encodeBreaker, encodeRobots } from '../../master/store/records.ts';
 import type { FakeSlave } from '../support/fake-slave.ts';
@@ -65,6 +67,33 @@ hostsTest('a page that names many hosts takes memory for a few; all are crawled'
   assert.equal(queues.count, 0);
   assert.ok(!queues.hasParked);
 });
+
+hostsTest(
+  'a host that is done takes no memory, also where no other one needs its room',
+  async (world) => {
+    const slave = world.slave('slave', 2);
+    const seen = new WeakSet<object>();
+    const refs: WeakRef<object>[] = [];
+    for (let i = 0; i < 20; i++) {
+      await world.seed(hosts(10, `round-${i}`), any);
+      for (const { queues } of world.rooms.crawls) {
+        for (const place of queues.values()) {
+          if (!seen.has(place)) refs.push(new WeakRef(place));
+          seen.add(place);
+        }
+      }
+      await crawlAll(world, slave);
+    }
+    assert.equal(refs.length, 200);
+    setFlagsFromString('--expose-gc');
+    const collect = runInNewContext('gc') as () => void;
+    await new Promise((resolve) => setImmediate(resolve));
+    collect();
+    const kept = refs.filter((ref) => ref.deref() !== undefined).length;
+    assert.ok(kept <= 20, `${kept} of 200 hosts are still in memory`);
+  },
+  { queuesMax: 1_000, tasksMax: 1_000 },
+);
 
 hostsTest('after a start hosts are read in as there is room', async (world) => {
   await world.seed(hosts(30), any);

@@ -94,10 +94,10 @@ export class TaskQueues {
   /** Finished crawls with tasks in the store: those of a page limit. They are in no round, so that
    *  thousands of them cost nothing. */
   readonly #resting = new Set<Crawl>();
+  /** Those that `rotate` checks next are first. No iterator of them may be kept: it would keep all
+   *  that there were since its last step. */
   readonly #places = new Set<Place>();
   readonly #uncounted = new Set<TaskQueue>();
-  /** The queues that `rotate` checks next. */
-  #rotation = this.#places.values();
 
   constructor(options: TaskQueuesOptions) {
     this.rows = new TaskRows(options.store, options.unsorted);
@@ -235,13 +235,11 @@ export class TaskQueues {
     if (!this.#isCrowded) return;
     const isFull = this.#places.size >= this.#queuesMax;
     let farBack = farBackMax;
-    for (let i = Math.min(rotatedQueues, this.#places.size); i > 0; i--) {
-      let { value: place } = this.#rotation.next();
-      if (place === undefined) {
-        this.#rotation = this.#places.values();
-        place = this.#rotation.next().value;
-      }
-      if (place === undefined) continue;
+    let left = Math.min(rotatedQueues, this.#places.size);
+    for (const place of this.#places) {
+      if (left-- === 0) break;
+      this.#places.delete(place);
+      this.#places.add(place);
       if (this.#isOver(place, isFull, now)) this.#park(place);
       else if (isFull && farBack > 0 && isFarBack(place.host)) {
         farBack--;
