@@ -132,8 +132,8 @@ function misfitOfFields(kind: OutputKind, fields: ReadonlyMap<string, FieldRule>
   return undefined;
 }
 
-/** What a database does not take as the name of a column: some would hold the crawl, and a longer
- *  one PostgreSQL cuts, so that its values find no column. */
+/** Names of columns that a database does not take. Some would hold the crawl. PostgreSQL cuts a
+ *  long one, so that its values find no column. */
 const faultOfName: Partial<Record<OutputKind, (name: string) => string | undefined>> = {
   postgres(name) {
     if (systemColumns.has(name)) return 'each table of PostgreSQL has a column of that name';

@@ -207,7 +207,7 @@ export class ResultQueue<C extends ResultCrawl> {
         begun.push(...outcome.begun);
         cutBytes += outcome.cutBytes;
       } catch (error) {
-        // What cannot be written for now is tried again, and its crawl goes on.
+        // An output that cannot be written for now is tried again, and its crawl goes on.
         if (outlet.state !== 'failing') throw error;
       }
     }

@@ -46,7 +46,7 @@ export async function socksConnect(socket: Socket, host: string, port: number): 
     throw new ProxyError('connect', `the proxy answered: ${reason}`);
   }
   const [, type = 0, first = 0] = await read(socket, 3);
-  // What follows an address of unknown length is not the host's answer.
+  // Bytes after an address of unknown length are not the host's answer.
   if (![1, 3, 4].includes(type)) throw new ProxyError('proxy', noSocks);
   // The address from which the proxy connected, without its first byte, which was read already, and
   // the port.

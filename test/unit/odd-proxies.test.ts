@@ -97,7 +97,7 @@ test('odd proxies: one that ends every connection is set aside', async (t) => {
     assert.equal(got.error?.kind, 'proxy', url);
     assert.deepEqual(got.aside, ['no answer of the proxy: UND_ERR_SOCKET'], url);
   }
-  // What one that works gives for a host is the host's.
+  // An answer through a proxy that works is the host's.
   const port = await httpProxy(t, noHost, (socket) => socket.end());
   const got = await get(t, `http://127.0.0.1:${port}`, plain);
   assert.deepEqual(got.error, { kind: 'connect', message: 'connection closed' });
@@ -110,7 +110,7 @@ test('odd proxies: a 407 of a host is no fault of its proxy', async (t) => {
   const through = await get(t, `socks5://127.0.0.1:${tunnel}`, plain);
   assert.ok(through.outcome.ok && through.outcome.result.status === 407);
   assert.deepEqual(through.aside, []);
-  // Who has sent it does not show: the probe does.
+  // The answer does not show its sender: the probe does.
   const forwarder = await httpProxy(t, noHost, (socket) => socket.end(unasked));
   const forwarded = await get(t, `http://127.0.0.1:${forwarder}`, plain);
   const message = '407 Proxy Authentication Required';
