@@ -386,8 +386,11 @@ export class ResultQueue<C extends ResultCrawl> {
       for (const outlet of results.outlets) {
         await outlet.idle();
         await outlet.close();
-        const records = outlet.state === 'failing' ? results.recordsAfter(outlet.commit) : 0;
-        if (records > 0) this.#options.events.left(crawl, outlet.kind.name, records);
+        const { kind, state, commit } = outlet;
+        // A program that reads the records has left: it knows.
+        const records =
+          state === 'failing' && kind.isPatient !== true ? results.recordsAfter(commit) : 0;
+        if (records > 0) this.#options.events.left(crawl, kind.name, records);
       }
     }
     this.#crawls.clear();
