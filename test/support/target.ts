@@ -156,10 +156,13 @@ export type Status = {
   readonly sessions: readonly { name: string; role: string; leases: number }[];
 };
 
-/** State and counters of a crawl; empty if there is none of that name. */
+/** State and counters of a crawl, without its rates, which come with time; empty if there is none
+ *  of that name. */
 export async function statusOf(peer: RawPeer, crawl: string): Promise<Record<string, unknown>> {
   const { crawls } = (await peer.must('crawl.list')) as unknown as Status;
-  return crawls.find(({ name }) => name === crawl) ?? {};
+  const { rates: _, ...status }: Record<string, unknown> =
+    crawls.find(({ name }) => name === crawl) ?? {};
+  return status;
 }
 
 function isOurs(name: string): boolean {
