@@ -16,6 +16,8 @@ export type Connection = {
   readonly size: number;
   readonly isConnected: boolean;
   dispatch(asked: Asked, handler: Handler): boolean;
+  /** From now on each of its sockets carries one request. */
+  endEach(): void;
   /** Closes when the requests have ended. */
   close(): Promise<void>;
   /** Closes; its requests fail. */
@@ -28,6 +30,8 @@ export type ConnectionEvents = {
   readonly onClosed: () => void;
   /** It could not connect; the requests have failed. */
   readonly onFailed: () => void;
+  /** Its host sent an answer that no request has asked for. */
+  readonly onUnasked: () => void;
 };
 
 /** Tells of each request that leaves, and of its socket; with undici's name, since it does so, too.

@@ -27,7 +27,7 @@ import {
 } from './content.ts';
 import type { BodyReader, FetchPlan } from './fetch-plan.ts';
 import { Inflater } from './inflate.ts';
-import { type Failure, failureOf, inflatingError, isCutOff } from './outcome.ts';
+import { type Failure, failureOf, inflatingError, isCutOff, StaleError } from './outcome.ts';
 import type { ExchangeRecord } from './recording.ts';
 import { isRedirect } from './redirects.ts';
 
@@ -223,10 +223,17 @@ export class Exchange<Body> {
   }
 
   fail(error: unknown): void {
+    // It may be the answer to another request.
+    if (error instanceof StaleError) this.#disown();
     // The answer was complete before its body failed.
     if (this.#state === 'recording') this.#settleRecorded();
     else if (this.#state === 'draining') this.#settleAnswer();
     else this.#settle({ kind: 'failed', ...failureOf(error, this.#state !== 'waiting') });
+  }
+
+  #disown(): void {
+    this.#options.record?.drop();
+    if (this.#state === 'draining' || this.#state === 'recording') this.#state = 'reading';
   }
 
   /** No more of the body comes. If it is kept, the received part counts as the whole. */

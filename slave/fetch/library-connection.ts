@@ -15,12 +15,14 @@ import type {
   Controller,
   Handler,
 } from './connection.ts';
-import { isCutOff, StaleError } from './outcome.ts';
+import { gaveUpWaiting, isCutOff, requestTimeout, StaleError } from './outcome.ts';
 import { StreamWatch } from './taken-back.ts';
 
 export type LibraryOptions = Client.Options;
 
 const lookMs = 250;
+/** Undici's, of an answer that comes while no request is under way. */
+const unaskedText = 'bad response';
 
 /** An open socket whose request has been sent, and the bytes of the answer that were read. */
 export type Started = {
@@ -76,7 +78,10 @@ export class LibraryConnection implements Connection {
       if (state !== 'given') events.onOpen();
       state = 'open';
     });
-    this.#client.on('disconnect', closed);
+    this.#client.on('disconnect', (_origin, _clients, error) => {
+      if (error.message === unaskedText) events.onUnasked();
+      closed();
+    });
     this.#client.on('connectionError', events.onFailed);
   }
 
@@ -135,6 +140,10 @@ export class LibraryConnection implements Connection {
     if (framing > framingBytesMax(this.#bodyBytes)) socket.destroy(endlessFraming());
   }
 
+  endEach(): void {
+    this.#client.pipelining = 0;
+  }
+
   close(): Promise<void> {
     return this.#client.close();
   }
@@ -178,6 +187,11 @@ class Watched implements Handler {
   }
 
   onResponseStart(...answer: Parameters<NonNullable<Handler['onResponseStart']>>): void {
+    const [controller, status] = answer;
+    if (this.#isReused && this.#isGet && status === requestTimeout) {
+      controller.abort(gaveUpWaiting());
+      return;
+    }
     this.#hasHead = true;
     this.#handler.onResponseStart?.(...answer);
   }

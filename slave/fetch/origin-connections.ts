@@ -2,7 +2,9 @@
  * The connections to one origin: a request gets one that is free, or a new one, or waits at the
  * one where least waits. undici's pool does that, too, with a queue of 2,048 places of its own:
  * with many hosts that never answer, making these was most of a slave's work. An origin whose
- * answers, or requests, are not plain has undici's connections from then on.
+ * answers, or requests, are not plain has undici's connections from then on. One that sends an
+ * answer unasked has one request per connection from then on: the answer to one request could be
+ * taken for that to the next.
  */
 import type { Asked, Connection, Handler } from './connection.ts';
 import { LibraryConnection, type LibraryOptions } from './library-connection.ts';
@@ -23,6 +25,7 @@ export class OriginConnections {
   readonly #events: SocketEvents;
   readonly #all = new Set<Connection>();
   #isPlain: boolean;
+  #keeps = true;
 
   constructor(origin: string, options: ConnectionOptions, events: SocketEvents) {
     const { connections, ...ofEach } = options;
@@ -83,13 +86,27 @@ export class OriginConnections {
       onNotPlain: () => {
         this.#isPlain = false;
       },
+      onUnasked: () => this.#keepNone(),
     };
     const made: Connection =
       this.#isPlain && typeof connect === 'function'
         ? new PlainConnection({ origin: this.#origin, connect, library: this.#options }, events)
         : new LibraryConnection(this.#origin, this.#options, events);
+    if (!this.#keeps) made.endEach();
     this.#all.add(made);
     return made;
+  }
+
+  #keepNone(): void {
+    if (!this.#keeps) return;
+    this.#keeps = false;
+    for (const connection of this.#all) {
+      if (connection.size > 0) connection.endEach();
+      else {
+        this.#all.delete(connection);
+        void connection.destroy();
+      }
+    }
   }
 
   /** One without a socket is worth no more than a new one. */

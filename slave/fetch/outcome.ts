@@ -138,13 +138,22 @@ export function isCutOff(error: unknown): boolean {
   return (endedCodes.test(code) || tlsCode.test(code)) && !isUnreadable(error);
 }
 
-/** A kept connection ended before a byte of the answer: its host closed it as the request left. Or
- *  the host refused the request, or ended its session, by HTTP/2. */
+/** A kept connection ended before a byte of the answer: its host closed it as the request left, or
+ *  said so by a 408. Or the host refused the request, or ended its session, by HTTP/2. Or it is not
+ *  sure whose answer it is. */
 export class StaleError extends Error {
   constructor(cause: Error) {
     super(cause.message, { cause });
     this.name = 'StaleError';
   }
+}
+
+/** Of a kept connection on which the host waited for a request too long. Source: RFC 9110,
+ *  15.5.9: the request may be sent again. */
+export const requestTimeout = 408;
+export function gaveUpWaiting(): StaleError {
+  const error = new Error('the host no longer waited for a request');
+  return new StaleError(Object.assign(error, { code: 'UND_ERR_SOCKET' }));
 }
 
 /** A request without an answer. `isUnreadable`: undici refused it, a lenient client may not.

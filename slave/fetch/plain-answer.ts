@@ -8,7 +8,7 @@
  */
 import type { Asked, Controller, Handler } from './connection.ts';
 import type { Headers } from './content.ts';
-import { isCutOff, StaleError } from './outcome.ts';
+import { gaveUpWaiting, isCutOff, requestTimeout, StaleError } from './outcome.ts';
 import { PlainChunks } from './plain-chunks.ts';
 import { mayBecomePlain, type PlainHead, plainHeadBytesMax, readPlainHead } from './plain-head.ts';
 
@@ -35,6 +35,7 @@ export class PlainAnswer implements Controller {
   /** Missing bytes of the body. */
   #left = 0;
   #chunks: PlainChunks | undefined;
+  #isReused = false;
   #isReading = false;
   #isEnded = false;
   /** undici's controller, once undici reads the answer. */
@@ -59,8 +60,9 @@ export class PlainAnswer implements Controller {
     return this.#rest.length > 0;
   }
 
-  /** The request is about to leave. */
-  start(): void {
+  /** The request is about to leave. `isReused`: its connection has carried another answer. */
+  start(isReused: boolean): void {
+    this.#isReused = isReused;
     this.#handler.onRequestStart?.(this, undefined);
   }
 
@@ -142,11 +144,10 @@ export class PlainAnswer implements Controller {
     this.#handler.onResponseError?.(this, error);
   }
 
-  /** Its connection has ended, with or without an error. `isReused`: it had carried another
-   *  answer. */
-  endWithConnection(error: Error | undefined, isReused: boolean): void {
+  /** Its connection has ended, with or without an error. */
+  endWithConnection(error: Error | undefined): void {
     const cause = error ?? closed();
-    if (isReused && this.#head === undefined && this.#rest.length === 0 && isCutOff(cause)) {
+    if (this.#isReused && this.#head === undefined && this.#rest.length === 0 && isCutOff(cause)) {
       this.fail(new StaleError(cause));
       return;
     }
@@ -179,6 +180,7 @@ export class PlainAnswer implements Controller {
     const head =
       end < plainHeadBytesMax ? readPlainHead(bytes.toString('latin1', 0, end)) : undefined;
     if (head === undefined) return 'odd';
+    if (this.#isReused && head.status === requestTimeout) throw gaveUpWaiting();
     this.#head = head;
     const bodyAt = end + emptyLine.length;
     this.#rest = bytes.subarray(bodyAt);
@@ -200,8 +202,9 @@ export class PlainAnswer implements Controller {
         if (this.aborted) library.abort(this.reason ?? closed());
         else if (this.paused) library.pause();
       },
-      onResponseStart: (_, status, headers, text) => {
-        if (!isStarted) handler.onResponseStart?.(this, status, headers, text);
+      onResponseStart: (library, status, headers, text) => {
+        if (this.#isReused && status === requestTimeout) library.abort(gaveUpWaiting());
+        else if (!isStarted) handler.onResponseStart?.(this, status, headers, text);
       },
       onResponseData: (_, data) => {
         const told = data.subarray(left);

@@ -21,8 +21,10 @@ import {
   sentChannel,
 } from './connection.ts';
 import { LibraryConnection, type LibraryOptions, type Started } from './library-connection.ts';
+import { requestTimeout, StaleError } from './outcome.ts';
 import { PlainAnswer } from './plain-answer.ts';
 import { isPlainRequest, requestHead } from './plain-request.ts';
+import { mayBeStatusLine } from './response-head.ts';
 
 type PlainOptions = {
   readonly origin: string;
@@ -39,6 +41,7 @@ type PlainEvents = ConnectionEvents & {
 const none = Buffer.alloc(0);
 /** How long a connection without a request stays open. */
 const unusedMs = 4_000;
+const waitedLine = new RegExp(`^HTTP/1\\.[01] ${requestTimeout}`);
 
 export class PlainConnection implements Connection {
   readonly #options: PlainOptions;
@@ -63,6 +66,7 @@ export class PlainConnection implements Connection {
   /** Called when all requests have ended. */
   #onEmpty: (() => void) | undefined;
   #isClosed = false;
+  #keeps = true;
 
   constructor(options: PlainOptions, events: PlainEvents) {
     this.#options = options;
@@ -94,6 +98,11 @@ export class PlainConnection implements Connection {
     );
     this.#proceed();
     return true;
+  }
+
+  endEach(): void {
+    this.#keeps = false;
+    this.#library?.endEach();
   }
 
   async close(): Promise<void> {
@@ -146,7 +155,7 @@ export class PlainConnection implements Connection {
     this.#running = answer;
     this.#isSent = false;
     try {
-      answer.start();
+      answer.start(this.#isUsed);
     } catch (error) {
       answer.abort(errorOf(error));
     }
@@ -208,9 +217,12 @@ export class PlainConnection implements Connection {
   }
 
   readonly #onData = (chunk: Buffer): void => {
-    // Nobody asked for it.
-    if (this.#running === undefined) this.#lose(undefined);
-    else this.#take(chunk);
+    if (this.#running !== undefined) this.#take(chunk);
+    else {
+      // Nobody asked for it.
+      if (isUnasked(chunk)) this.#events.onUnasked();
+      this.#lose(undefined);
+    }
   };
   readonly #onEnd = (): void => {
     // A reader that pauses has not been told everything.
@@ -243,10 +255,15 @@ export class PlainConnection implements Connection {
   }
 
   #end(answer: PlainAnswer): void {
-    const { keptMs = 0 } = answer;
+    const { keptMs = 0, hasRest } = answer;
+    const isFollowed = hasRest && isUnasked(answer.takeRest());
+    // The first of two may be a late one, to an earlier request.
+    const isDoubtful = isFollowed && this.#isUsed;
+    if (isFollowed) this.#events.onUnasked();
     this.#running = undefined;
     this.#isUsed = true;
-    if (keptMs > 0 && !answer.hasRest && !this.#isEnded) this.#socket?.resume();
+    const isKept = this.#keeps && keptMs > 0 && !hasRest && !this.#isEnded;
+    if (isKept) this.#socket?.resume();
     else this.#lose(undefined);
     if (keptMs !== this.#unusedMs) {
       clearTimeout(this.#unused);
@@ -254,7 +271,8 @@ export class PlainConnection implements Connection {
       this.#unusedMs = keptMs;
     }
     try {
-      answer.end();
+      if (isDoubtful) answer.fail(new StaleError(new Error('two answers to one request')));
+      else answer.end();
     } finally {
       this.#proceed();
     }
@@ -293,7 +311,7 @@ export class PlainConnection implements Connection {
     const answer = this.#running;
     this.#running = undefined;
     this.#events.onClosed();
-    answer?.endWithConnection(error, this.#isUsed);
+    answer?.endWithConnection(error);
     this.#proceed();
   }
 
@@ -322,6 +340,7 @@ export class PlainConnection implements Connection {
   #makeLibrary(started?: Started): LibraryConnection {
     const { origin, library } = this.#options;
     this.#library = new LibraryConnection(origin, library, this.#events, started);
+    if (!this.#keeps) this.#library.endEach();
     this.#events.onNotPlain();
     return this.#library;
   }
@@ -338,6 +357,13 @@ export class PlainConnection implements Connection {
     }
     this.#onEmpty?.();
   }
+}
+
+/** Do these bytes, after an answer, begin another one? A 408 says that the host has waited for a
+ *  request, and no more. */
+function isUnasked(bytes: Buffer): boolean {
+  const text = bytes.toString('latin1', 0, 64).trimStart();
+  return text !== '' && mayBeStatusLine(Buffer.from(text)) && !waitedLine.test(text);
 }
 
 function errorOf(error: unknown): Error {

@@ -130,6 +130,11 @@ export class ExchangeRecord {
     this.#end ??= end;
   }
 
+  /** It is not sure that the answer is one to this request. */
+  drop(): void {
+    this.#response = undefined;
+  }
+
   get archived(): ArchivedExchange | undefined {
     const response = this.#response;
     if (response === undefined) return undefined;

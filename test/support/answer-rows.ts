@@ -8,6 +8,8 @@ export type RowAnswer = {
   readonly end: 'kept' | 'closed' | 'reset';
   /** It ends before its last byte. */
   readonly isCut: boolean;
+  /** The beginning of another answer comes with it: on a kept connection neither counts. */
+  readonly isFollowed: boolean;
   /** The reader pauses at each piece, for so many ms. */
   readonly pauses: number | undefined;
   readonly aborts: 'at start' | 'at head' | 'at data' | undefined;
@@ -59,7 +61,8 @@ export function answerRow(seed: number): RowAnswer[] {
     const end = isCut && chance(50) ? 'reset' : isKept && !isCut ? 'kept' : 'closed';
     const pauses = chance(50) ? undefined : below(3);
     const stops = ['at start', 'at head', 'at data'] as const;
-    return { data, parts, end, isCut, pauses, aborts: chance(90) ? undefined : stops[below(3)] };
+    const aborts = chance(90) ? undefined : stops[below(3)];
+    return { data, parts, end, isCut, isFollowed: more !== '', pauses, aborts };
   };
   return Array.from({ length: 1 + below(6) }, answer);
 }

@@ -59,12 +59,13 @@ const library = { pipelining: 1, maxHeaderSize: 64 << 10, headersTimeout: 0, bod
 
 /** `ca`: a certificate in PEM that signs the host's; without it there is no TLS. */
 export function open(kind: 'plain' | 'library', port: number, ca?: string) {
-  const counts = { open: 0, closed: 0, failed: 0, odd: 0 };
+  const counts = { open: 0, closed: 0, failed: 0, odd: 0, unasked: 0 };
   const events: ConnectionEvents & { onNotPlain: () => void } = {
     onOpen: () => counts.open++,
     onClosed: () => counts.closed++,
     onFailed: () => counts.failed++,
     onNotPlain: () => counts.odd++,
+    onUnasked: () => counts.unasked++,
   };
   const origin = `${ca === undefined ? 'http' : 'https'}://127.0.0.1:${port}`;
   const connect = makeConnector({
