@@ -5,9 +5,8 @@
  * `ProxyServer` and become a ProxyError. The clients make it.
  * Source: RFC 9110, 9.3.6; RFC 9112, 3.2.2.
  */
-import { isIP, Socket } from 'node:net';
+import { isIP, type Socket } from 'node:net';
 import type { buildConnector, Dispatcher } from 'undici';
-import httpConnect from 'undici/lib/api/api-connect.js';
 import Pool from 'undici/lib/dispatcher/pool.js';
 import { AwakeTimer } from '../../shared/awake.ts';
 import type { FetchErrorBody } from '../../shared/requests.ts';
@@ -17,6 +16,7 @@ import type { ProxyServer } from './proxies.ts';
 import { ProxyError } from './proxy-error.ts';
 import { SilenceWatch } from './silence.ts';
 import { closedEarly, socksConnect, socksGreet } from './socks.ts';
+import { askTunnel } from './tunnel.ts';
 
 type ProxyClientOptions = {
   readonly proxy: ProxyServer;
@@ -48,8 +48,6 @@ export class ProxyClient {
   readonly #tunnels: Origins;
   /** For plain requests to the proxy. Undefined for a SOCKS proxy. */
   readonly #http: Origins | undefined;
-  /** For tunnels. */
-  readonly #connects: Pool | undefined;
   /** The probe of the proxy that is under way. */
   #asked: Promise<ProbeAnswer> | undefined;
 
@@ -69,7 +67,6 @@ export class ProxyClient {
     if (proxy.url.protocol === 'socks5:') return;
     const own: buildConnector.connector = (target, callback) => this.#connect(target, callback);
     this.#http = new Origins({ ...pool, connect: wrap(own) }, sockets);
-    this.#connects = new Pool(proxy.url.origin, { ...pool, pipelining: 1, connect: own });
   }
 
   /** `leftMs`: time until the request is given up. */
@@ -117,8 +114,8 @@ export class ProxyClient {
     await Promise.all(this.#pools.map((pool) => pool.destroy()));
   }
 
-  get #pools(): (Origins | Pool)[] {
-    const pools = new Set([this.#tunnels, this.#http, this.#connects]);
+  get #pools(): Origins[] {
+    const pools = new Set([this.#tunnels, this.#http]);
     return [...pools].filter((pool) => pool !== undefined);
   }
 
@@ -126,9 +123,9 @@ export class ProxyClient {
   async #reach({ hostname, port, protocol }: buildConnector.Options): Promise<Socket> {
     const targetPort = Number(port || (protocol === 'https:' ? 443 : 80));
     try {
-      return this.#connects === undefined
+      return this.#http === undefined
         ? await this.#bySocks(hostname, targetPort)
-        : await this.#byHttp(this.#connects, `${bracketed(hostname)}:${targetPort}`);
+        : await this.#byHttp(`${bracketed(hostname)}:${targetPort}`);
     } catch (error) {
       if (error instanceof ProxyError) throw error;
       if (!(error instanceof Error && error.name === 'TimeoutError'))
@@ -166,28 +163,27 @@ export class ProxyClient {
     });
   }
 
-  async #byHttp(pool: Pool, authority: string): Promise<Socket> {
-    const late = new AbortController();
-    const expire = () => late.abort(new DOMException('no answer in time', 'TimeoutError'));
-    const timer = new AwakeTimer(expire, this.#options.connectMs);
-    const asked = httpConnect.call(pool, {
-      ...this.#own(),
-      path: authority,
-      headers: ['host', authority, ...this.#credentials()],
-      signal: late.signal,
-    });
-    const { statusCode, socket } = await asked.finally(() => timer.clear());
-    if (!(socket instanceof Socket)) throw this.#blame('proxy', 'the proxy made no tunnel');
-    if (statusCode >= 200 && statusCode < 300) return socket;
-    // The body of a refusal is not read.
-    socket.on('error', () => {}).destroy();
-    if (statusCode === 407) throw this.#blame('proxy', 'the proxy wants other credentials');
-    throw this.#blame('connect', `the proxy answered ${statusCode}`);
+  async #byHttp(authority: string): Promise<Socket> {
+    const socket = await this.#toProxy();
+    const late = new DOMException('no answer in time', 'TimeoutError');
+    const timer = new AwakeTimer(() => socket.destroy(late), this.#options.connectMs);
+    try {
+      const status = await askTunnel(socket, authority, this.#credentials());
+      if (status >= 200 && status < 300) return socket;
+      if (status === 407) throw this.#blame('proxy', 'the proxy wants other credentials');
+      throw this.#blame('connect', `the proxy answered ${status}`);
+    } catch (error) {
+      // The body of a refusal is not read.
+      socket.on('error', () => {}).destroy();
+      throw error;
+    } finally {
+      timer.clear();
+    }
   }
 
   async #bySocks(host: string, port: number): Promise<Socket> {
     const { proxy, connectMs } = this.#options;
-    const socket = await this.#socksSocket();
+    const socket = await this.#toProxy();
     let stage: 'greeting' | 'asking' | 'late' = 'greeting';
     const expire = () => {
       const within = `within ${connectMs / 1000} s`;
@@ -216,12 +212,12 @@ export class ProxyClient {
     }
   }
 
-  #socksSocket(): Promise<Socket> {
-    const target = {
-      hostname: '',
-      protocol: 'http:',
-      port: this.#options.proxy.url.port || '1080',
-    };
+  #toProxy(): Promise<Socket> {
+    const { protocol, port } = this.#options.proxy.url;
+    const isSocks = protocol === 'socks5:';
+    const target = isSocks
+      ? { hostname: '', protocol: 'http:', port: port || '1080' }
+      : { hostname: '', protocol, port };
     return new Promise((resolve, reject) => {
       this.#connect(target, (error, made) => (made ? resolve(made) : reject(error)));
     });
@@ -244,7 +240,7 @@ export class ProxyClient {
   }
 
   async #greets(withinMs: number): Promise<ProbeAnswer> {
-    const socket = await within(this.#socksSocket(), withinMs, (made) => made.destroy());
+    const socket = await within(this.#toProxy(), withinMs, (made) => made.destroy());
     const timer = new AwakeTimer(() => socket.destroy(), withinMs);
     try {
       await socksGreet(

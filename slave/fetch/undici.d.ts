@@ -9,12 +9,3 @@ declare module 'undici/lib/dispatcher/client.js' {
 declare module 'undici/lib/dispatcher/pool.js' {
   export { Pool as default } from 'undici';
 }
-/** The package makes this a method of every dispatcher. */
-declare module 'undici/lib/api/api-connect.js' {
-  import type { Dispatcher } from 'undici';
-
-  export default function httpConnect(
-    this: Dispatcher,
-    options: Dispatcher.ConnectOptions,
-  ): Promise<Dispatcher.ConnectData>;
-}

@@ -61,13 +61,13 @@ function socksProxy(t: TestContext, answer: (socket: Socket) => void, ofHost = p
   });
 }
 
-async function get(t: TestContext, proxyUrl: string, url: string) {
+async function get(t: TestContext, proxyUrl: string, url: string, by = spec) {
   const aside: string[] = [];
   const proxies = new Proxies({ onAside: (_, reason) => aside.push(reason) });
   const fetcher = new PageFetcher({ connections: 4 });
   t.after(() => fetcher.close());
   const proxy = proxies.of(proxyUrl);
-  const outcome = await fetcher.fetch(url, spec, never, { open: true, proxy });
+  const outcome = await fetcher.fetch(url, by, never, { open: true, proxy });
   return { outcome, error: outcome.ok ? undefined : outcome.error, aside };
 }
 
@@ -158,4 +158,62 @@ test('odd proxies: answers of SOCKS5, with any address and without', async (t) =
   );
   const got = await get(t, `socks5://127.0.0.1:${port}`, plain);
   assert.deepEqual(got.error, { kind: 'proxy', message: 'the proxy speaks no SOCKS5' });
+});
+
+test('odd proxies: answers to CONNECT as curl reads them', async (t) => {
+  const ready = 'HTTP/1.1 200 Connection established\r\n\r\n';
+  const tunnels = [
+    ready,
+    `HTTP/1.1 100 Continue\r\n\r\n${ready}`,
+    `HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\nHTTP/1.1 102 Wait\r\n\r\n${ready}`,
+    'HTTP/1.1 200 OK\nVia: b\n\n',
+    'HTTP/1.0 200\r\n\r\n',
+    'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n',
+    `\r\n${ready}`,
+  ];
+  const refusals: [string, string][] = [
+    ['HTTP/1.1 100 Continue\n\nHTTP/1.1 403 No\n\n', 'the proxy answered 403'],
+    ['HTTP/1.1 101 Switching Protocols\r\n\r\n', 'the proxy answered 101'],
+    ['HTTP/1.1 2000 OK\r\n\r\n', 'the proxy made no tunnel to the host'],
+    [`HTTP/1.1 200 OK\r\nx: ${'y'.repeat(70_000)}`, 'the proxy made no tunnel to the host'],
+  ];
+  // Behind a tunnel the host gets the beginning of TLS, to which it says something else.
+  const cases = [...tunnels.map((answer) => [answer, undefined] as const), ...refusals];
+  for (const [answer, refusal] of cases) {
+    for (const isSplit of [false, true]) {
+      let hellos = 0;
+      const port = await serve(
+        t,
+        (socket, message) => {
+          if (message[0] === 0x16) {
+            hellos++;
+            socket.end('what?');
+          } else if (message.includes('orbweaver.invalid')) socket.end(noHost);
+          else if (!isSplit) socket.write(answer);
+          else {
+            socket.write(answer.slice(0, -3));
+            setTimeout(() => socket.write(answer.slice(-3)), 10);
+          }
+        },
+        (read) => read[0] === 0x16 || read.includes('\r\n\r\n'),
+      );
+      const got = await get(t, `http://127.0.0.1:${port}`, secure);
+      const told = `${answer.slice(0, 60)} ${got.error?.message}`;
+      if (refusal !== undefined) assert.equal(got.error?.message, refusal, told);
+      else assert.match(got.error?.message ?? '', /^no TLS through the proxy: ERR_SSL/, told);
+      assert.equal(hellos, refusal === undefined ? 1 : 0, told);
+    }
+  }
+});
+
+test('odd proxies: one that never ends its answer to CONNECT', async (t) => {
+  const hasty = fetchSpecSchema.parse({
+    timeoutMs: 9_000,
+    connectTimeoutMs: 300,
+    allowPrivate: 'all',
+  });
+  const port = await httpProxy(t, noHost, (socket) => socket.write('HTTP/1.1 100 Wait\r\n\r\n'));
+  const got = await get(t, `http://127.0.0.1:${port}`, secure, hasty);
+  assert.equal(got.error?.message, 'the proxy did not reach the host within 0.3 s');
+  assert.deepEqual(got.aside, []);
 });
