@@ -83,7 +83,10 @@ export class ProxyClient {
       afterMs: ms,
       isAlive: () => this.#isAlive(ms),
       blame: () => this.#blame('proxy', 'the proxy does not answer'),
-      judge: (error) => (isForwarded && isCutOff(error) ? this.#judge(error, ms) : undefined),
+      judge: (error) => {
+        if (target.protocol !== 'http:' || !isCutOff(error)) return undefined;
+        return isForwarded ? this.#judge(error, ms) : Promise.resolve(this.#judgeTunnel(error));
+      },
     });
     if (this.#http === undefined || target.protocol === 'https:')
       return this.#tunnels.dispatch(options, watch);
@@ -151,6 +154,13 @@ export class ProxyClient {
     if (error instanceof ProxyError || error instanceof StaleError) return error;
     if (await this.#isAlive(withinMs)) return error;
     return this.#blame('proxy', `no answer of the proxy${codeText(error)}`);
+  }
+
+  /** A tunnel that has no TLS ended before a byte of an answer: some proxies say that they have
+   *  connected before they do. */
+  #judgeTunnel(error: Error): Error {
+    if (error instanceof StaleError) return error;
+    return this.#blame('connect', 'the tunnel of the proxy ended without an answer');
   }
 
   /** Begins TLS in a tunnel. A break before that may be the proxy's fault, such as a page about an

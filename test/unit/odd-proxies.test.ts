@@ -217,3 +217,26 @@ test('odd proxies: one that never ends its answer to CONNECT', async (t) => {
   assert.equal(got.error?.message, 'the proxy did not reach the host within 0.3 s');
   assert.deepEqual(got.aside, []);
 });
+
+test('odd proxies: SOCKS5 that says it has connected, and ends', async (t) => {
+  const joined = Buffer.from([5, 0, 0, 1, 0, 0, 0, 0, 0, 0]);
+  const error = { kind: 'connect', message: 'the tunnel of the proxy ended without an answer' };
+  const endings: ((socket: Socket) => void)[] = [
+    (socket) => socket.end(joined),
+    (socket) => socket.write(joined, () => setTimeout(() => socket.resetAndDestroy(), 5)),
+  ];
+  for (const end of endings) {
+    const port = await socksProxy(t, end, '');
+    const aside: string[] = [];
+    const proxy = new Proxies({ onAside: (_, reason) => aside.push(reason) });
+    const fetcher = new PageFetcher({ connections: 4 });
+    t.after(() => fetcher.close());
+    for (let i = 0; i < 3; i++) {
+      assert.deepEqual(aside, []);
+      const context = { open: true, proxy: proxy.of(`socks5://127.0.0.1:${port}`) };
+      const got = await fetcher.fetch(plain, spec, never, context);
+      assert.deepEqual(got.ok ? got : got.error, error);
+    }
+    assert.deepEqual(aside, [error.message]);
+  }
+});
