@@ -3,7 +3,8 @@
  * this machine cannot reach. The next address is tried as well when one has failed, or has not
  * answered within 250 ms, and the first connection is taken. Node's own choice gives an address up
  * after these 250 ms: a host further away than that, with an IPv6 address where there is no IPv6,
- * would never be reached, nor one whose first packet is lost. The connector uses it.
+ * would never be reached, nor one whose first packet is lost. Addresses that failed before come
+ * last. The connector uses it.
  * Source: RFC 8305, 4 and 5.
  */
 import { connect, type LookupFunction, type Socket, type TcpNetConnectOpts } from 'node:net';
@@ -17,7 +18,16 @@ const atOnceMax = 4;
 export type Way = string | Socket;
 type Settings = Omit<TcpNetConnectOpts, 'host'>;
 type Address = { readonly address: string; readonly family: number };
-type Callback = (error: Error | null, way?: Way) => void;
+/** `address`: that of the socket. */
+type Callback = (error: Error | null, way?: Way, address?: string) => void;
+
+/** Which addresses of the host are poor. */
+type AddressRecord = {
+  /** Returns the addresses in the order in which to try them. */
+  readonly sorted: (addresses: readonly string[]) => string[];
+  /** Another address has connected before this one. */
+  readonly onSlower: (address: string) => void;
+};
 
 /** Calls back once: with the only address of a name, or with a socket to the first one of several
  *  that answers; if none does, with the error of the first. Returns a function that gives all up:
@@ -26,6 +36,7 @@ export function findWay(
   hostname: string,
   lookup: LookupFunction,
   settings: Settings,
+  record: AddressRecord,
   callback: Callback,
 ): () => void {
   let stop: (() => void) | undefined = () => {
@@ -37,9 +48,9 @@ export function findWay(
       callback(error);
       return;
     }
-    const addresses = typeof found === 'string' ? [found] : byTurns(found);
+    const addresses = typeof found === 'string' ? [found] : record.sorted(byTurns(found));
     if (addresses.length === 1) callback(null, addresses[0]);
-    else stop = connectToAny(addresses, settings, callback);
+    else stop = connectToAny(addresses, settings, record, callback);
   });
   return () => stop?.();
 }
@@ -47,6 +58,7 @@ export function findWay(
 function connectToAny(
   addresses: readonly string[],
   settings: Settings,
+  { onSlower }: AddressRecord,
   callback: Callback,
 ): () => void {
   const waiting = [...addresses];
@@ -75,8 +87,10 @@ function connectToAny(
     trying.add(socket);
     socket.once('connect', () => {
       trying.delete(socket);
+      const tried = addresses.slice(0, addresses.length - waiting.length);
+      for (const address of tried) if (address !== host) onSlower(address);
       stop();
-      callback(null, socket.removeAllListeners('error'));
+      callback(null, socket.removeAllListeners('error'), host);
     });
     socket.once('error', (error) => {
       giveUp(socket);

@@ -16,6 +16,7 @@ import { checkUrl, guardedLookup } from './guard.ts';
 import { headBytesMax, NormalSocket } from './normal-socket.ts';
 import { Origins, SocketCount } from './origins.ts';
 import { endsPaused } from './paused-parser.ts';
+import { PoorAddresses } from './poor-addresses.ts';
 import type { ProxyServer } from './proxies.ts';
 import { ProxyClient } from './proxy-client.ts';
 import { SessionRoom } from './tls-sessions.ts';
@@ -101,6 +102,7 @@ export class Clients {
   /** Clients for one request each. */
   readonly #apart = new Set<Client>();
   readonly #sessions = new SessionRoom();
+  readonly #poor = new PoorAddresses();
   readonly #sockets: SocketCount;
   #closing: Promise<unknown> | undefined;
 
@@ -171,7 +173,8 @@ export class Clients {
       return { agent, policy, proxy };
     }
     const lookup = guardedLookup(addresses, policy);
-    const connect = wrap(makeConnector({ timeoutMs: connectMs, lookup, http2, sessions }));
+    const poor = this.#poor;
+    const connect = wrap(makeConnector({ timeoutMs: connectMs, lookup, http2, sessions, poor }));
     return { agent: new Origins({ ...pool, connect }, this.#sockets), policy, proxy };
   }
 

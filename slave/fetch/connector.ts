@@ -4,7 +4,7 @@
  * host's last session is resumed, and OpenSSL compares the name with the certificate (Node would
  * convert the whole chain into objects first). Each client has one.
  */
-import { connect as connectTcp, isIP, type Socket } from 'node:net';
+import { connect as connectTcp, isIP, type LookupFunction, type Socket } from 'node:net';
 import {
   connect,
   createSecureContext,
@@ -17,16 +17,19 @@ import type { buildConnector } from 'undici';
 import { AwakeTimer, awakeMs } from '../../shared/awake.ts';
 import { findWay, type Way } from './any-address.ts';
 import { endsPaused } from './paused-parser.ts';
+import { PoorAddresses } from './poor-addresses.ts';
 import type { TlsSessions } from './tls-sessions.ts';
 
 type ConnectorOptions = {
   /** Time limit until the connection is ready, TLS included. */
   readonly timeoutMs: number;
-  readonly lookup?: import('node:net').LookupFunction;
+  readonly lookup?: LookupFunction;
   /** HTTP/2 is offered. */
   readonly http2?: boolean;
   /** Sessions to resume, of this connector only. */
   readonly sessions: TlsSessions;
+  /** Shared with other connectors; default: of this one. */
+  readonly poor?: PoorAddresses;
   /** The trusted authorities; default: those that Node trusts. */
   readonly context?: SecureContext;
 };
@@ -52,29 +55,66 @@ type ByWay = (target: Target, way: Way, ms: number, callback: buildConnector.Cal
 
 /** Returns a `connect` for undici's clients and pools, with the parameters of their own. */
 export function makeConnector(options: ConnectorOptions): buildConnector.connector {
-  const { timeoutMs, lookup } = options;
+  const { timeoutMs, lookup, poor = new PoorAddresses() } = options;
   const tls = tlsConnector(options);
   const byWay: ByWay = (target, way, ms, callback) =>
     (target.protocol === 'https:' ? tls : byTcp)(target, way, ms, callback);
   return (target, callback) => {
     const { hostname, httpSocket } = target;
-    if (httpSocket || lookup === undefined || isIP(hostname) !== 0) {
+    if (httpSocket || lookup === undefined || isIP(hostname) !== 0)
       byWay(target, httpSocket ?? hostname, timeoutMs, callback);
-      return;
-    }
-    let stop = () => {};
-    const timer = new AwakeTimer(() => {
-      stop();
-      callback(tooLate(hostname), null);
-    }, timeoutMs);
-    const begunAt = awakeMs();
-    stop = findWay(hostname, lookup, tcpSettings(target), (error, way) => {
-      const leftMs = timeoutMs - (awakeMs() - begunAt);
-      timer.clear();
-      if (way !== undefined) byWay(target, way, leftMs, callback);
-      else callback(error ?? closedEarly(), null);
-    });
+    else reach(target, { lookup, poor, byWay, leftMs: timeoutMs }, callback);
   };
+}
+
+type Reach = {
+  readonly lookup: LookupFunction;
+  readonly poor: PoorAddresses;
+  readonly byWay: ByWay;
+  readonly leftMs: number;
+  /** Of another address of the host, which has no TLS for us. */
+  readonly fault?: Error;
+};
+
+/** Connects to a name: by the first address that can be reached, and, if there is no TLS, once more
+ *  by another one. */
+function reach(target: Target, given: Reach, callback: buildConnector.Callback): void {
+  const { lookup, poor, byWay, fault } = given;
+  const { hostname } = target;
+  const settings = tcpSettings(target);
+  const host = `${hostname}:${settings.port}`;
+  const endsAt = awakeMs() + given.leftMs;
+  let stop = () => {};
+  const timer = new AwakeTimer(() => {
+    stop();
+    callback(fault ?? tooLate(hostname), null);
+  }, given.leftMs);
+  const record = {
+    sorted: (addresses: readonly string[]) => poor.sorted(host, addresses),
+    onSlower: (address: string) => poor.failed(host, address),
+  };
+  stop = findWay(hostname, lookup, settings, record, (error, way, address) => {
+    timer.clear();
+    const leftMs = endsAt - awakeMs();
+    if (way === undefined) callback(fault ?? error ?? closedEarly(), null);
+    else if (address === undefined) byWay(target, way, leftMs, callback);
+    else {
+      byWay(target, way, leftMs, (failure, made) => {
+        if (failure === null) {
+          made.once('close', () => {
+            if (made.bytesRead > 0) poor.worked(host, address);
+            else poor.failed(host, address);
+          });
+          callback(null, made);
+          return;
+        }
+        poor.failed(host, address);
+        const left = endsAt - awakeMs();
+        if (fault !== undefined || left <= 0) callback(fault ?? failure, null);
+        else reach(target, { ...given, leftMs: left, fault: failure }, callback);
+      });
+    }
+  });
 }
 
 function tcpSettings({ protocol, port, localAddress }: Target) {

@@ -4,16 +4,22 @@ import dns from 'node:dns';
 import { once } from 'node:events';
 import { connect as connectTo, createServer, type Socket } from 'node:net';
 import { type TestContext, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { createSecureContext, createServer as createTlsServer, TLSSocket } from 'node:tls';
 import { driver } from '../../master/sinks/outputs/context.ts';
 import { connect } from '../../shared/client.ts';
+import { fetchSpecSchema } from '../../shared/crawl.ts';
 import { ConnectionError } from '../../shared/errors.ts';
+import { AddressCache } from '../../shared/resolver.ts';
 import { makeConnector } from '../../slave/fetch/connector.ts';
+import { PoorAddresses } from '../../slave/fetch/poor-addresses.ts';
 import { SessionRoom } from '../../slave/fetch/tls-sessions.ts';
 import { Authority } from '../support/certificates.ts';
+import { PageFetcher } from '../support/page-fetcher.ts';
 import { farPort } from '../support/unanswering.ts';
 
 const authority = new Authority();
+const never = new AbortController().signal;
 const context = createSecureContext({ ca: authority.cert });
 async function nearHost(t: TestContext, host: string, port = 0): Promise<number> {
   const server = createServer((socket) => socket.on('error', () => {})).listen(port, host);
@@ -27,12 +33,18 @@ async function nearHost(t: TestContext, host: string, port = 0): Promise<number>
 async function reach(
   addresses: readonly string[],
   port: number,
-  { protocol = 'http:', timeoutMs = 10_000, sessions = new SessionRoom().part() } = {},
+  {
+    protocol = 'http:',
+    timeoutMs = 10_000,
+    sessions = new SessionRoom().part(),
+    poor = new PoorAddresses(),
+  } = {},
 ): Promise<Socket> {
   const found = addresses.map((address) => ({ address, family: address.includes(':') ? 6 : 4 }));
   const connector = makeConnector({
     timeoutMs,
     sessions,
+    poor,
     context,
     lookup: (_, { all }, callback) => (all ? callback(null, found) : callback(null, '?', 4)),
   });
@@ -140,4 +152,95 @@ test('any address: nor does the driver of a database give up a far one', async (
   await once(socket, 'connect');
   assert.equal(socket.remoteAddress, '127.0.0.2');
   socket.destroy();
+});
+
+/** A fetcher for which each name has these addresses. */
+function fetcherOf(t: TestContext, addresses: readonly string[]): PageFetcher {
+  const found = addresses.map((address) => ({ address, family: address.includes(':') ? 6 : 4 }));
+  const cache = new AddressCache(() => Promise.resolve({ addresses: found, ttlMs: 60_000 }));
+  const fetcher = new PageFetcher({ connections: 4, addresses: cache });
+  t.after(() => fetcher.close());
+  return fetcher;
+}
+
+test('any address: one that gives no answer is the last one the next time', async (t) => {
+  const page = 'HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 2\r\n\r\nhi';
+  const good = createServer((socket) => socket.on('data', () => socket.end(page)));
+  good.listen(0, '::1');
+  await once(good, 'listening');
+  t.after(() => good.close());
+  const address = good.address();
+  const port = typeof address === 'object' ? (address?.port ?? 0) : 0;
+  const endings: [string, (socket: Socket) => void][] = [
+    ['127.0.0.2', (socket) => socket.resetAndDestroy()],
+    ['127.0.0.3', (socket) => socket.end()],
+    ['127.0.0.4', () => {}],
+  ];
+  const spec = fetchSpecSchema.parse({ timeoutMs: 500, allowPrivate: 'all' });
+  for (const [host, end] of endings) {
+    const sockets = new Set<Socket>();
+    const bad = createServer((socket) => {
+      sockets.add(socket.on('error', () => {}).on('data', () => end(socket)));
+    });
+    bad.listen(port, host);
+    await once(bad, 'listening');
+    t.after(() => {
+      bad.close();
+      for (const socket of sockets) socket.destroy();
+    });
+    const fetcher = fetcherOf(t, [host, '::1']);
+    const got = [];
+    for (let i = 0; i < 4; i++) {
+      const outcome = await fetcher.fetch(`http://a.example:${port}/`, spec, never);
+      got.push(outcome.ok);
+      await sleep(20);
+    }
+    assert.deepEqual(got, [false, true, true, true], host);
+  }
+});
+
+test('any address: one without TLS for us is followed by the next one at once', async (t) => {
+  const foreign = new Authority();
+  const tls = createTlsServer(authority.issue({ names: ['a.example'] }), (socket) => socket.end());
+  tls.listen(0, '127.0.0.5');
+  await once(tls, 'listening');
+  t.after(() => tls.close());
+  const address = tls.address();
+  const port = typeof address === 'object' ? (address?.port ?? 0) : 0;
+  const untrusted = createTlsServer(foreign.issue({ names: ['a.example'] }), (socket) => socket.end());
+  untrusted.on('tlsClientError', () => {}).listen(port, '127.0.0.6');
+  await once(untrusted, 'listening');
+  t.after(() => untrusted.close());
+  const socket = await reach(['127.0.0.6', '127.0.0.5'], port, { protocol: 'https:' });
+  assert.equal(socket.remoteAddress, '127.0.0.5');
+  socket.destroy();
+  const both = reach(['127.0.0.6', '127.0.0.7'], port, { protocol: 'https:' });
+  await assert.rejects(both, { code: 'UNABLE_TO_VERIFY_LEAF_SIGNATURE' });
+});
+
+test('any address: a dead one is waited for once', async (t) => {
+  const { port } = await farPort(t, '127.0.0.2', 60_000);
+  await nearHost(t, '127.0.0.4', port);
+  const poor = new PoorAddresses();
+  const times = [];
+  for (let i = 0; i < 3; i++) {
+    const from = performance.now();
+    const socket = await reach(['127.0.0.2', '127.0.0.4'], port, { poor });
+    times.push(performance.now() - from);
+    assert.equal(socket.remoteAddress, '127.0.0.4');
+    socket.destroy();
+  }
+  assert.ok((times[0] ?? 0) > 200 && Math.min(...times.slice(1)) < 200, `${times}`);
+});
+
+test('poor addresses: in the order in which they failed, and bounded', () => {
+  const poor = new PoorAddresses();
+  assert.deepEqual(poor.sorted('h', ['a', 'b', 'c']), ['a', 'b', 'c']);
+  for (const address of ['b', 'a', 'b']) poor.failed('h', address);
+  assert.deepEqual(poor.sorted('h', ['a', 'b', 'c']), ['c', 'a', 'b']);
+  assert.deepEqual(poor.sorted('other', ['a', 'b']), ['a', 'b']);
+  poor.worked('h', 'a');
+  assert.deepEqual(poor.sorted('h', ['a', 'b', 'c']), ['a', 'c', 'b']);
+  for (let i = 0; i < 10_000; i++) poor.failed(`${i}`, 'x');
+  assert.deepEqual(poor.sorted('h', ['b', 'c']), ['b', 'c']);
 });
