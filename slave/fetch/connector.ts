@@ -39,6 +39,8 @@ const keepAliveFirstMs = 60_000;
 const tcpReadBytes = 64 << 10;
 /** Only a certificate's alternative names count, and only whole-label wildcards. */
 const strictly = { subject: 'never', partialWildcards: false } as const;
+/** At the end of a name: neither certificates nor server names have it. Source: RFC 6066, 3. */
+const rootDot = /\.$/;
 const noCertificate = {} as DetailedPeerCertificate;
 
 /** The authorities that Node trusts are the same for all. Made at the first use. */
@@ -137,7 +139,7 @@ function tlsConnector(options: ConnectorOptions): ByWay {
   const { http2 = false, sessions, context } = options;
   const ALPNProtocols = http2 ? ['http/1.1', 'h2'] : ['http/1.1'];
   return ({ hostname, host, port, servername, localAddress }, way, timeoutMs, callback) => {
-    const sni = servername || serverNameOf(host ?? hostname);
+    const sni = (servername || serverNameOf(host ?? hostname)).replace(rootDot, '');
     const name = sni || hostname;
     const key = `${name} ${port}`;
     const session = sessions.of(key);

@@ -58,7 +58,9 @@ async function reach(connector: ReturnType<typeof connectorOf>, hostname: string
 const cases: readonly [certificate: readonly string[], host: string, isRight: boolean][] = [
   [['a.example'], 'a.example', true],
   [['a.example'], 'A.Example', true],
+  [['a.example'], 'a.example.', true],
   [['a.example'], 'b.example', false],
+  [['a.example'], 'b.example.', false],
   [['a.example'], 'x.a.example', false],
   [['*.example.org'], 'a.example.org', true],
   [['*.example.org'], 'example.org', false],
@@ -83,6 +85,20 @@ for (const [names, host, isRight] of cases) {
     assert.equal(seen.resumed, isRight ? 1 : 0);
   });
 }
+
+test('connector: the name that is sent ends without a dot', async (t) => {
+  const names: string[] = [];
+  const identity = authority.issue({ names: ['a.example'] });
+  const server = createTlsServer(identity, (socket) => socket.end('x'));
+  server.on('secureConnection', ({ servername }) => names.push(String(servername)));
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.after(() => server.close());
+  const address = server.address();
+  const port = typeof address === 'object' ? String(address?.port) : '';
+  await reach(connectorOf(new SessionRoom().part()), 'a.example.', port);
+  assert.deepEqual(names, ['a.example']);
+});
 
 test('connector: an authority that nobody named is refused', async (t) => {
   const { port } = await serve(t, new Authority().issue());
