@@ -7,17 +7,22 @@
 const opening = /^(?:\/\/|\/\*)?[ \t]*(?:<!--|<!\[CDATA\[)[ \t]*(?:\*\/)?/;
 const closing = /(?:\/\/|\/\*)?[ \t]*(?:-->|\]\]>)[ \t]*(?:\*\/)?;?$/;
 const closingCharsMax = 40;
-/** A string that does not end counts as a token, too: else each quote in it would begin a
- *  search. */
-const tokens = /"(?:[^"\\]|\\.?)*(?:"|$)|\/\*.*?(?:\*\/|$)|\/\/[^\n]*|,(?=\s*[\]}])/gs;
+/** A string that does not end counts as a token, too: else each quote in it would begin a search.
+ *  It is matched in runs, as V8 keeps a place to go back to for each step of a group. */
+const quoted = String.raw`"[^"\\]*(?:\\(?:.|$)[^"\\]*)*(?:"|$)`;
+const stringsAndComments = new RegExp(String.raw`${quoted}|/\*.*?(?:\*/|$)|//[^\r\n]*`, 'gs');
+/** Once the comments are gone: there may be one behind the comma. */
+const stringsAndCommas = new RegExp(String.raw`${quoted}|,(?=\s*[\]}])`, 'gs');
+const escapesAndControls = /\\(?:\r\n|.)|\p{Cc}/gsu;
 
 /** @throws SyntaxError the fault of the text as strict JSON */
 export function parsePageJson(text: string): unknown {
+  const plain = text.startsWith('\ufeff') ? text.slice(1) : text;
   try {
-    return JSON.parse(text);
+    return JSON.parse(plain);
   } catch (error) {
     try {
-      return JSON.parse(unwrapped(text).replace(tokens, forgiven));
+      return JSON.parse(forgiven(unwrapped(plain)));
     } catch {
       throw error;
     }
@@ -25,14 +30,25 @@ export function parsePageJson(text: string): unknown {
 }
 
 function unwrapped(text: string): string {
-  // It takes away a byte order mark, too.
-  const trimmed = text.trim();
-  const inner = trimmed.replace(opening, '');
+  const inner = text.trim().replace(opening, '');
   const tail = inner.slice(-closingCharsMax);
   return inner.slice(0, inner.length - tail.length) + tail.replace(closing, '');
 }
 
-function forgiven(token: string): string {
-  if (!token.startsWith('"')) return '';
-  return token.replace(/\p{Cc}/gu, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`);
+function forgiven(text: string): string {
+  return (
+    text
+      // A comment separates what is before and behind it.
+      .replace(stringsAndComments, (token) => (token.startsWith('"') ? escaped(token) : ' '))
+      .replace(stringsAndCommas, (token) => (token === ',' ? '' : token))
+  );
+}
+
+/** A line break behind a backslash is no part of the text, as in JavaScript. */
+function escaped(token: string): string {
+  return token.replace(escapesAndControls, (one) => {
+    if (/^\\[\r\n]/.test(one)) return '';
+    if (one.startsWith('\\')) return one;
+    return `\\u${one.charCodeAt(0).toString(16).padStart(4, '0')}`;
+  });
 }

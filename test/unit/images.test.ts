@@ -8,6 +8,7 @@ import { type Image, packedSchemas } from '../../shared/requests.ts';
 import { cssImages } from '../../slave/extract/css.ts';
 import { type ExtractOptions, PageExtractor } from '../../slave/extract/extract.ts';
 import { jsonLdImages } from '../../slave/extract/json-ld.ts';
+import { parsePageJson } from '../../slave/page-json.ts';
 
 const url = 'http://h.test/d/p.html';
 
@@ -366,17 +367,44 @@ test('json-ld: common mistakes are forgiven', () => {
     `<![CDATA[${good}]]>;`,
     '{"name":"two\nlines\t","image":["x//y",],}',
     '{/* why */"image":"x//y" // here\n}',
+    '{"image":"x//y", // "logo": "no"\n}',
+    '{"image":["x//y", /* no more */ ]}',
+    '{"image":"x\\\n//\\\r\ny"}',
   ]) {
     assert.deepEqual(read(text), ['x//y'], text);
   }
-  for (const text of ['{"image":"x"', '{image:"x"}', '{"image":"x"} {"image":"y"}', '"image" "']) {
+  for (const text of [
+    '{"image":"x"',
+    '{image:"x"}',
+    '{"image":"x"} {"image":"y"}',
+    '"image" "',
+    '{"image":"x","n":1/**/2}',
+  ]) {
     assert.deepEqual(read(text), [], text);
   }
 });
 
+test('json: a mark at the beginning, and long texts, are no mistakes', () => {
+  const text = 'x'.repeat(10 << 20);
+  assert.deepEqual(parsePageJson(`\ufeff${JSON.stringify({ text })}`), { text });
+  assert.deepEqual(parsePageJson(`{"text":"${text}",}`), { text });
+});
+
 test('json-ld: text that is nearly JSON takes linear time', () => {
   const started = performance.now();
-  for (const piece of ['"\\"', '"', '\\', ', ', '/*', '//', '<!--', ' ', ',  ', '"\n']) {
+  for (const piece of [
+    '"\\"',
+    '"',
+    '\\',
+    ', ',
+    '/*',
+    '//',
+    '<!--',
+    ' ',
+    ',  ',
+    '"\n',
+    ',/**/x*/',
+  ]) {
     jsonLdImages(`{"image":${piece.repeat((1 << 20) / piece.length)}\\`);
   }
   assert.ok(performance.now() - started < 5000);
