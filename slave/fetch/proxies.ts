@@ -73,7 +73,9 @@ export class ProxyServer {
   #setAside(reason: string, now: number, msMax: number): void {
     // Fetches that started together fail together and count as one failure.
     if (now < this.#asideUntil) return;
-    const ms = Math.min(asideFirstMs * 2 ** this.#failures++, msMax);
+    const ms = Math.min(asideFirstMs * 2 ** this.#failures, msMax);
+    // However often it refused: if it then fails once, that is no reason for ten minutes.
+    if (ms < msMax) this.#failures++;
     this.#asideUntil = now + ms;
     this.#reason = reason;
     this.#events.onAside(this, reason, ms);

@@ -141,7 +141,8 @@ test('proxies: three refused tunnels in a row are its fault, less are not', () =
   assert.deepEqual(times, [10_000, 10_000, 10_000, 10_000]);
   const now = proxy.asideUntil;
   proxy.failed('dead', now);
-  assert.equal(proxy.asideUntil - now, 160_000);
+  // Refusals make it no longer.
+  assert.equal(proxy.asideUntil - now, 10_000);
 });
 
 test('proxies: credentials are decoded, whatever they are', () => {
