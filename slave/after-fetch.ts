@@ -182,8 +182,7 @@ export class AfterFetch {
     const { lease } = task;
     const turns = new Turns({ lease, isTimed: false, master, onLost: () => abort.abort() });
     const { signal } = abort;
-    // The jar has bytes, and the browser text.
-    const given = asUtf8(identity.cookies.header(url, Date.now(), isOpen)).split('; ');
+    const given = pairsFor(identity.cookies, url, isOpen);
     // One for each frame that is being fetched.
     setMaxListeners(0, signal);
     return await browser.render({
@@ -244,14 +243,20 @@ function keepCookies(
   to: string,
   isOpen: boolean,
 ): void {
-  const [url, now] = [new URL(to), Date.now()];
-  const known = new Set(jar.header(url, now, isOpen).split('; '));
+  const url = new URL(to);
+  const known = new Set(pairsFor(jar, url, isOpen));
   for (const { name, value, domain, path, secure } of cookies) {
-    const pair = Buffer.from(`${name}=${value}`).toString('latin1');
-    if (known.has(pair)) continue;
+    if (known.has(`${name}=${value}`)) continue;
+    const bytes = Buffer.from(`${name}=${value}`).toString('latin1');
     const scope = domain.startsWith('.') ? `; Domain=${domain}` : '';
-    jar.take(`${pair}; Path=${path}${scope}${secure ? '; Secure' : ''}`, url, now);
+    jar.take(`${bytes}; Path=${path}${scope}${secure ? '; Secure' : ''}`, url, Date.now());
   }
+}
+
+/** As the browser has them: text, where the jar has bytes. One that is not UTF-8 changes none of
+ *  the others. */
+function pairsFor(jar: CookieJar, url: URL, isOpen: boolean): readonly string[] {
+  return jar.header(url, Date.now(), isOpen).split('; ').map(asUtf8);
 }
 
 function pairOf(pair: string): [string, string][] {

@@ -8,6 +8,7 @@ import { awakeMs, awakeSleep } from '../../shared/awake.ts';
 import { renderLimits } from '../../shared/render.ts';
 import { canonicalUrl } from '../../shared/url.ts';
 import type { Headers } from '../fetch/content.ts';
+import { asUtf8 } from '../fetch/redirects.ts';
 import { authorityOf } from './guard-proxy.ts';
 import type { HostSeats } from './host-seats.ts';
 import type { PausedRequest } from './paused-request.ts';
@@ -339,11 +340,12 @@ function redirect(request: PausedRequest, to: string): void {
   request.answer(200, [{ name: 'content-type', value: 'text/html' }], Buffer.from(body));
 }
 
+/** The browser takes a header as text, and makes UTF-8 of it. */
 function give(request: PausedRequest, { status, headers, body }: WebDocument): void {
   const kept: { name: string; value: string }[] = [];
   for (const [name, value] of Object.entries(headers)) {
     if (value === undefined || notForBrowser.test(name)) continue;
-    for (const one of [value].flat()) kept.push({ name: name.toLowerCase(), value: one });
+    for (const one of [value].flat()) kept.push({ name: name.toLowerCase(), value: asUtf8(one) });
   }
   if (!kept.some(({ name }) => name === 'content-type')) {
     kept.push({ name: 'content-type', value: 'text/html' });

@@ -209,6 +209,37 @@ describe('browser', { skip }, () => {
     assert.deepEqual(asked, ['', 'own=1; wall=a', 'own=1; wall=a']);
   });
 
+  test('browser: cookies above ASCII keep their bytes, each in its own encoding', {
+    timeout,
+  }, async (t) => {
+    const asked: string[] = [];
+    const given = ['utf8=K\xc3\xb6ln', 'old=K\xf6ln', 'own=1'];
+    const site = await new BrowserSite({
+      '/': ({ headers: { cookie = '' } }, response) => {
+        asked.push(cookie);
+        if (asked.length === 1) response.setHeader('set-cookie', given);
+        response.setHeader('content-type', 'text/html');
+        const body =
+          asked.length > 1
+            ? '<a href=/inside>x</a>'
+            : shell(`<script>
+                document.cookie = 'seen=' + encodeURIComponent(document.cookie);
+                location.reload()</script>`);
+        // With a text Node would encode the head as UTF-8, too.
+        response.end(Buffer.from(body));
+      },
+      '/inside': ({ headers: { cookie = '' } }, response) => {
+        asked.push(cookie);
+        response.end();
+      },
+    }).open(t);
+    const cluster = new Cluster(t);
+    await crawled(cluster, site, { render: true });
+    const seen = encodeURIComponent('utf8=Köln; old=Köln; own=1');
+    const all = [...given, `seen=${seen}`].join('; ');
+    assert.deepEqual(asked, ['', all, all]);
+  });
+
   test('browser: frames and further documents wait for their turn', { timeout }, async (t) => {
     const framed = await new BrowserSite({ '/f': '<p>in a frame' }).open(t);
     const site = await new BrowserSite({
