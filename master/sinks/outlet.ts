@@ -191,22 +191,31 @@ export class Outlet {
     this.reason = reason;
   }
 
-  /** Later and later. */
+  /** Later and later. A try that is due already stays so: commands that come again and again, as a
+   *  rotation each minute, would put it off for ever. */
   retry(again: () => void): void {
-    clearTimeout(this.#timer);
-    this.#timer = setTimeout(again, this.#retryMs);
+    if (this.#timer !== undefined) return;
+    this.#timer = setTimeout(() => {
+      this.#timer = undefined;
+      again();
+    }, this.#retryMs);
     this.#retryMs = Math.min(this.#retryMs * 2, retryMaxMs);
   }
 
   recovered(): void {
-    clearTimeout(this.#timer);
+    this.#noRetry();
     this.#retryMs = retryFirstMs;
     this.state = 'writing';
     this.reason = '';
   }
 
-  async close(): Promise<void> {
+  #noRetry(): void {
     clearTimeout(this.#timer);
+    this.#timer = undefined;
+  }
+
+  async close(): Promise<void> {
+    this.#noRetry();
     await this.sink?.close();
   }
 }

@@ -11,7 +11,12 @@ export const hastyMs = 5_000;
 /** The same when the master ends. */
 const lastMs = 2_000;
 
-type Wait = { timer: NodeJS.Timeout; readonly began: number; readonly fail: () => void };
+type Wait = {
+  timer: NodeJS.Timeout;
+  readonly began: number;
+  readonly atMostMs: number;
+  readonly fail: () => void;
+};
 
 export class Patience {
   #limitMs: number;
@@ -42,7 +47,7 @@ export class Patience {
     this.#silentSince ??= began;
     const { promise: late, fail } = lateAfter(began, giveUp);
     const timer = setTimeout(fail, Math.min(this.#limitMs, atMostMs));
-    const wait = { timer, began, fail };
+    const wait = { timer, began, atMostMs, fail };
     this.#waits.add(wait);
     try {
       const answer = await Promise.race([work, late]);
@@ -76,7 +81,8 @@ export class Patience {
     this.#limitMs = ms;
     for (const wait of this.#waits) {
       clearTimeout(wait.timer);
-      const leftMs = this.#isEnding ? ms : wait.began + ms - performance.now();
+      const limitMs = Math.min(ms, wait.atMostMs);
+      const leftMs = this.#isEnding ? ms : wait.began + limitMs - performance.now();
       wait.timer = setTimeout(wait.fail, Math.max(leftMs, 1_000));
     }
   }
