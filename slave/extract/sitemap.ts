@@ -6,10 +6,11 @@
  * the URLs may be.
  * Source: sitemaps.org protocol 0.9; Google's image extension 1.1; RSS 2.0; RFC 4287.
  */
-import { TextDecoder } from 'node:util';
+import type { TextDecoder } from 'node:util';
 import { Parser } from 'htmlparser2';
 import { limits, type SitemapKind } from '../../shared/protocol.ts';
-import { declaredLabel, seenUtf16 } from './xml-declaration.ts';
+import { decoderOf, encodingOfMark } from './encodings.ts';
+import { declaredEncoding, seenUtf16 } from './xml-declaration.ts';
 
 /** The protocol allows 50,000 URLs and 50 MiB per file; not every site complies. Source:
  *  sitemaps.org, "Using Sitemap index files". */
@@ -141,16 +142,9 @@ function isHead(bytes: Uint8Array): boolean {
  *  a mark of UTF-16 and the XML declaration count all the same. */
 function decoderFor(head: Uint8Array): TextDecoder {
   const start = head.subarray(0, declarationBytesMax);
-  if (start[0] === 0xff && start[1] === 0xfe) return new TextDecoder('utf-16le');
-  if (start[0] === 0xfe && start[1] === 0xff) return new TextDecoder('utf-16be');
-  const label = seenUtf16(start) ?? declaredLabel(start) ?? 'utf-8';
-  // A declaration that was read as ASCII is not in UTF-16.
-  const isWrong = seenUtf16(start) === undefined && /^\s*utf-?16/i.test(label);
-  try {
-    return new TextDecoder(isWrong ? 'utf-8' : label);
-  } catch {
-    return new TextDecoder();
-  }
+  const encoding = encodingOfMark(start) ?? seenUtf16(start) ?? declaredEncoding(start) ?? 'utf-8';
+  // Encodings that are used only for attacks count as none.
+  return decoderOf(encoding === 'replacement' ? 'utf-8' : encoding);
 }
 
 function textFormat(add: (entry: SitemapEntry) => void): Format {

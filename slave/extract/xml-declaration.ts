@@ -1,11 +1,18 @@
 /**
- * Finds the charset of an XML page at its beginning: by its declaration, or by the zeros of UTF-16.
+ * Finds the charset of an XML text at its beginning: by its declaration, or by the zeros of UTF-16.
  * Pure. `head`: the first bytes.
  * Source: HTML Standard, "prescan a byte stream", "get an XML encoding"; XML 1.0, appendix F.
  */
+import { declared, nameOf } from './encodings.ts';
+
+/** By its declaration. */
+export function declaredEncoding(head: Uint8Array): string | undefined {
+  const name = nameOf(declaredLabel(head) ?? '');
+  return name === undefined ? undefined : declared(name);
+}
 
 /** The label in `<?xml … encoding="…"?>`, which may not name an encoding. */
-export function declaredLabel(head: Uint8Array): string | undefined {
+function declaredLabel(head: Uint8Array): string | undefined {
   const text = Buffer.from(head).toString('latin1');
   const end = text.startsWith('<?xml') ? text.indexOf('>') : -1;
   if (end < 0) return undefined;

@@ -7,8 +7,7 @@
  * other character (trail bytes begin at 0x40, digits in gb18030), and decoders return an ASCII byte
  * when it breaks a sequence. So a page is scanned undecoded, one character per byte, and only the
  * few values that are kept are decoded (`value`). That saves decoding the rest and halves the
- * strings. UTF-16 and ISO-2022-JP are decoded whole. Decoders other than UTF-8's are those of
- * @exodus/bytes, because Node 20 reads windows-1252 wrongly.
+ * strings. UTF-16 and ISO-2022-JP are decoded whole.
  *
  * Without a byte order mark the first bytes allow only a guess: a later meta element overrides it
  * (`declare`). If nothing was decoded by the guess, the charset simply changes. Otherwise the page
@@ -16,9 +15,9 @@
  * still a guess. A later meta element that would need this has no effect.
  * Source: HTML Standard 13.2.3.2 and 13.2.3.4; Encoding Standard.
  */
-import { TextDecoder as LegacyDecoder, labelToName } from '@exodus/bytes/encoding.js';
 import sniffMeta from 'html-encoding-sniffer';
-import { declaredLabel, seenUtf16 } from '../extract/xml-declaration.ts';
+import { declared, decoderOf, encodingOfMark, nameOf } from '../extract/encodings.ts';
+import { declaredEncoding, seenUtf16 } from '../extract/xml-declaration.ts';
 import { heldOf } from './held-chunk.ts';
 
 /** Bytes that the `<meta>` prescan looks at. */
@@ -156,8 +155,7 @@ function sniff(head: Uint8Array, label: string | undefined, isXml: boolean): Sni
   if (sure !== undefined) return { encoding: sure, isCertain: true };
   const seen = seenUtf16(head);
   if (seen !== undefined) return { encoding: seen, isCertain: isXml };
-  const named = nameOf(declaredLabel(head) ?? '');
-  const byXml = named === undefined ? undefined : declared(named);
+  const byXml = declaredEncoding(head);
   if (isXml) return { encoding: byXml ?? 'utf-8', isCertain: true };
   // A meta element counts more than a declaration.
   const meta = prescan(head);
@@ -191,28 +189,10 @@ function prescanEachMeta(head: Uint8Array): string {
   return '';
 }
 
-/** By a byte order mark. */
-function encodingOfMark([a, b, c]: Uint8Array): string | undefined {
-  if (a === 0xef && b === 0xbb && c === 0xbf) return 'utf-8';
-  if (a === 0xff && b === 0xfe) return 'utf-16le';
-  return a === 0xfe && b === 0xff ? 'utf-16be' : undefined;
-}
-
-/** Returns the lower-case name of a label's encoding. */
-function nameOf(label: string): string | undefined {
-  return labelToName(label)?.toLowerCase();
-}
-
 /** Makes no copy of a single chunk, which is nearly always the case. */
 function joined(chunks: readonly Uint8Array[]): Uint8Array {
   const [first] = chunks;
   return chunks.length === 1 && first !== undefined ? first : Buffer.concat(chunks);
-}
-
-/** Returns the encoding for a name in the page: since the name could be read, it is not UTF-16. */
-function declared(name: string): string {
-  if (name.startsWith('utf-16')) return 'utf-8';
-  return name === 'x-user-defined' ? 'windows-1252' : name;
 }
 
 type TextStream = {
@@ -233,7 +213,7 @@ function isByByte(encoding: string): boolean {
 function textStream(encoding: string): TextStream {
   if (encoding === 'replacement') return replacementStream();
   if (!wholeOnly.has(encoding)) return byteStream(encoding);
-  const decoder = new LegacyDecoder(encoding, { ignoreBOM: true });
+  const decoder = decoderOf(encoding, { ignoreBOM: true });
   return {
     write: (bytes) => decoder.decode(bytes, { stream: true }),
     end: () => decoder.decode(),
@@ -242,8 +222,7 @@ function textStream(encoding: string): TextStream {
 }
 
 function byteStream(encoding: string): TextStream {
-  const Decoder = encoding === 'utf-8' ? TextDecoder : LegacyDecoder;
-  const decoder = new Decoder(encoding, { ignoreBOM: true });
+  const decoder = decoderOf(encoding, { ignoreBOM: true });
   return {
     write: (bytes) => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('latin1'),
     end: () => '',

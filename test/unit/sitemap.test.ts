@@ -85,9 +85,14 @@ test('sitemap: the encoding of an XML declaration counts', () => {
   const cases: readonly (readonly [label: string, loc: Buffer, text: string])[] = [
     ['"windows-1251"', Buffer.from([0xef, 0xf0]), 'пр'],
     ["'ISO-8859-1'", Buffer.from([0xe9]), 'é'],
+    ['"windows-1252"', Buffer.from([0x80]), '€'],
+    // These depend on the version of Node where its own decoders are used.
+    ['"iso-8859-16"', Buffer.from([0xaa]), 'Ș'],
+    ['"x-user-defined"', Buffer.from([0xe9]), 'é'],
     ['"Shift_JIS"', Buffer.from([0x83, 0x65]), 'テ'],
     ['"UTF-8"', Buffer.from('é'), 'é'],
     ['"utf-16"', Buffer.from('é'), 'é'],
+    ['"hz-gb-2312"', Buffer.from('é'), 'é'],
     ['"x-unknown"', Buffer.from('é'), 'é'],
     [`"${'x'.repeat(300)}"`, Buffer.from('é'), 'é'],
   ];

@@ -83,7 +83,7 @@ test('tidy: master and slave never import each other, shared imports neither', (
 test('tidy: one dependency, one file', () => {
   const homes: Record<string, string[]> = {
     // Decoding of pages; encoding of the queries of their links.
-    '@exodus/bytes': ['slave/extract/resolve.ts', 'slave/fetch/charset.ts'],
+    '@exodus/bytes': ['slave/extract/encodings.ts', 'slave/extract/resolve.ts'],
     // One command line each, and what both share.
     commander: [
       'master/cli/ask-options.ts',
