@@ -77,12 +77,32 @@ async function answerTo(options: AskOptions): Promise<number> {
 }
 
 /** The connection ended between the request and its answer. */
-function lostAnswer({ ask: { verb }, master: { host, port } }: AskOptions, error: ConnectionError) {
+function lostAnswer({ ask: question, master: { host, port } }: AskOptions, error: ConnectionError) {
   const what = `the connection to the master at ${host}:${port} was lost before its answer came`;
-  const again = reading.has(verb)
+  const again = isReading(question)
     ? 'run the command again'
     : 'what was asked for may have been done: look at status or jobs before you ask again';
   return new ConfigError(`${what} (${error.message}); ${again}`, error);
+}
+
+/** Does the command change nothing? */
+function isReading(question: AskOptions['ask']): boolean {
+  switch (question.verb) {
+    case 'failed':
+    case 'hosts':
+    case 'slaves':
+    case 'status':
+    case 'why':
+      return true;
+    case 'buried':
+      return !question.replay;
+    case 'jobs':
+      return question.cancel === undefined;
+    case 'sinks':
+      return question.drop === undefined;
+    default:
+      return false;
+  }
 }
 
 /** Those of files, and those of a crawl file. @throws ConfigError */
@@ -125,14 +145,6 @@ async function join(
 }
 
 const connectMs = 5_000;
-/** Commands that change nothing. */
-const reading: ReadonlySet<AskOptions['ask']['verb']> = new Set([
-  'failed',
-  'hosts',
-  'slaves',
-  'status',
-  'why',
-]);
 const none: Gathered = { urls: [], requests: [] };
 
 /** All but those that print a list as it comes. */

@@ -246,6 +246,9 @@ describe('operate', { concurrency: 2 }, () => {
     const [, host = '', port] = /^(.*):(\d+)$/.exec(cluster.address) ?? [];
     for (const [verb, why] of [
       [['status'], /; run the command again$/],
+      [['jobs'], /; run the command again$/],
+      [['sinks', 'default'], /; run the command again$/],
+      [['sinks', 'default', '--drop', 'x'], /; what was asked for may have been done: /],
       [['pause', 'default'], /; what was asked for may have been done: look at status or jobs /],
     ] as const) {
       // The connection is cut behind the first message of the command, the second, and so on.
