@@ -122,3 +122,30 @@ test('shared table: of MariaDB', { timeout }, async (t) => {
     assert.deepEqual((await sql.query(statement))[0], rows);
   }
 });
+
+for (const flag of ['transaction-isolation=READ-COMMITTED', 'innodb-snapshot-isolation=ON']) {
+  test(`shared table: of MariaDB: a row that comes while another waits, with ${flag}`, {
+    timeout,
+  }, async (t) => {
+    const server = await startMariadb([`--loose-${flag}`]);
+    if (server === undefined) return t.skip('MariaDB is not installed');
+    t.after(() => server.close());
+    const url = `mysql://orb@127.0.0.1:${server.port}/orb`;
+    const other = await createConnection(url);
+    t.after(() => other.end());
+    const { kind, folder } = kindOf(t, `${url}#table=twice&key=title&name=raced`);
+    const sink = await kind.open(crawlWith(before), undefined);
+    await sink.write(itemsFrom(1, { title: 'a', n: 1 }));
+    await other.query('START TRANSACTION');
+    await other.query(
+      "INSERT INTO twice (_crawl, _seq, title, n) SELECT _crawl, 2, 'b', 2 FROM twice",
+    );
+    const written = patiently(() => sink.write(itemsFrom(2, { title: 'b', n: 2 })));
+    await new Promise((resolve) => setTimeout(resolve, 1_000));
+    await other.query('COMMIT');
+    await written;
+    await sink.close();
+    const found = rejectedIn(folder, 'raced').map((line) => 'seq' in line && line.seq);
+    assert.deepEqual(found, [2]);
+  });
+}

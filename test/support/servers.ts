@@ -189,7 +189,8 @@ async function answers(port: number, ask: string, wanted: string): Promise<boole
 
 /** A MariaDB server with a database `orb` of a user `orb` without a password; undefined: it is not
  *  installed. */
-export async function startMariadb(): Promise<Server | undefined> {
+/** `flags`: further ones. */
+export async function startMariadb(flags: readonly string[] = []): Promise<Server | undefined> {
   const bin = found(['/usr/sbin/mariadbd', '/usr/local/sbin/mariadbd']);
   const install = found(['/usr/bin/mariadb-install-db', '/usr/local/bin/mariadb-install-db']);
   if (bin === undefined || install === undefined) return undefined;
@@ -211,7 +212,7 @@ export async function startMariadb(): Promise<Server | undefined> {
       ...[bin, '--no-defaults', `--datadir=${join(folder, 'data')}`, `--port=${port}`],
       ...['--bind-address=127.0.0.1', `--socket=${join(folder, 'socket')}`],
       ...[`--init-file=${join(folder, 'init.sql')}`, '--skip-name-resolve'],
-      ...[`--pid-file=${join(folder, 'pid')}`, '--innodb-buffer-pool-size=32M'],
+      ...[`--pid-file=${join(folder, 'pid')}`, '--innodb-buffer-pool-size=32M', ...flags],
     ],
   });
 }

@@ -83,6 +83,9 @@ class MysqlSession implements SqlSession {
     (connection as unknown as NodeJS.EventEmitter).on('error', () => {});
     const session = new MysqlSession(connection, patience);
     try {
+      // The default, unless the server has another: what others write while rows are counted is not
+      // to be seen.
+      await session.#do('SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ');
       await session.#do(`SET SESSION sql_mode = '${modes}', time_zone = '+00:00'`);
       await session.#do(
         'CREATE TABLE IF NOT EXISTS orbweaver_cursors (crawl varchar(64) CHARACTER SET ascii, ' +
