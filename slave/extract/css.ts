@@ -77,8 +77,8 @@ function readUrl(text: string, from: number): { value: string; end: number } {
   const quote = text[at] ?? '';
   if (quote === '"' || quote === "'") {
     const end = stringEnd(text, at + 1, quote);
-    const value = lineBreaks.has(text[end]) ? '' : text.slice(at + 1, end);
-    return { value, end: after(text, ')', end) };
+    if (lineBreaks.has(text[end])) return { value: '', end: afterBracket(text, end) };
+    return { value: text.slice(at + 1, end), end: after(text, ')', end) };
   }
   let end = at;
   while (end < text.length && text[end] !== ')') end += text[end] === '\\' ? 2 : 1;
@@ -98,6 +98,20 @@ function stringEnd(text: string, from: number, quote: string): number {
     const c = text[at];
     if (c === '\\') at += text[at + 1] === '\r' && text[at + 2] === '\n' ? 2 : 1;
     else if (c === quote || lineBreaks.has(c)) return at;
+  }
+  return text.length;
+}
+
+/** Returns the end of a function with an invalid string. All up to its bracket is a part of it, and
+ *  other strings may begin there. Source: CSS Syntax 3, "consume a function". */
+function afterBracket(text: string, from: number): number {
+  let depth = 1;
+  for (let at = from; at < text.length; at++) {
+    const c = text[at];
+    if (c === '\\') at++;
+    else if (c === '"' || c === "'") at = stringEnd(text, at + 1, c);
+    else if (c === '(') depth++;
+    else if (c === ')' && --depth === 0) return at + 1;
   }
   return text.length;
 }
