@@ -19,11 +19,20 @@ const none: RuleCounts = {
   rejected: 0,
 };
 
-/** A line for each rule. */
+/** A crawl file has fewer rules; a page function names its rows as it likes. */
+const linesMax = 100;
+
+/** A line for each rule, for the first ones if there are very many. */
 export function ruleLines({ rules = {} }: Pick<CrawlStatus, 'rules'>): string[] {
-  return Object.entries(rules)
-    .filter(([name]) => !name.includes('.'))
-    .map(([name, counts]) => `rule ${name}: ${countsText(counts)}${wrongFields(name, rules)}`);
+  const all = Object.entries(rules).filter(([name]) => !name.includes('.'));
+  const fields = fieldsByRule(rules);
+  const lines = all.slice(0, linesMax).map(([name, counts]) => {
+    return `rule ${name}: ${countsText(counts)}${wrongFields(name, fields.get(name), rules)}`;
+  });
+  const more = all.slice(linesMax);
+  if (more.length === 0) return lines;
+  const rows = more.reduce((sum, [, counts]) => sum + counts.rows, 0);
+  return [...lines, `${amount(more.length, 'more name')} of rows: ${amount(rows, 'row')}`];
 }
 
 /** The follow rules of a crawl that ends which found no link on any page. */
@@ -72,12 +81,25 @@ function countsText({ pages, matched, empty, wrong, failed, rows, rejected }: Ru
   return parts.join(', ');
 }
 
-function wrongFields(rule: string, rules: Counts): string {
+type Fields = readonly (readonly [field: string, counts: RuleCounts])[];
+
+function fieldsByRule(rules: Counts): ReadonlyMap<string, Fields> {
+  const all = new Map<string, (readonly [string, RuleCounts])[]>();
+  for (const [name, counts] of Object.entries(rules)) {
+    const at = name.indexOf('.');
+    if (at < 0) continue;
+    const [rule, field] = [name.slice(0, at), name.slice(at + 1)];
+    const fields = all.get(rule);
+    if (fields === undefined) all.set(rule, [[field, counts]]);
+    else fields.push([field, counts]);
+  }
+  return all;
+}
+
+function wrongFields(rule: string, fields: Fields | undefined, rules: Counts): string {
   // No page needs links of each follow rule.
   if (rule === 'follow' && rules[followCount(0)] !== undefined) return '';
-  const parts = Object.entries(rules).flatMap(([name, { pages, matched, wrong }]) => {
-    if (!name.startsWith(`${rule}.`)) return [];
-    const field = name.slice(rule.length + 1);
+  const parts = (fields ?? []).flatMap(([field, { pages, matched, wrong }]) => {
     if (wrong > 0) return [`${field} of a wrong type on ${grouped(wrong)}`];
     return matched < pages ? [`${field} missing on ${grouped(pages - matched)}`] : [];
   });

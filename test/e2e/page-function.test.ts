@@ -116,6 +116,21 @@ describe('page function', { concurrency: 2 }, () => {
     assert.doesNotMatch(verified, /differs|instead/);
   });
 
+  test('page function: rows under names without end count, too', { timeout }, async (t) => {
+    const { url } = await shop(t, { '/shelf/1': shelf('a', 2) });
+    const code = `${exported} async function ({ url, emit }) {
+  const page = new URL(url).pathname.length;
+  for (let i = 0; i < 6000; i++) emit({ i }, \`r\${page}-\${i}\`);
+}
+`;
+    const { cluster } = await crawledWith(t, `seeds: ["${url}"]\n`, code, []);
+    const lines = itemLines(cluster, 'items').length;
+    const { rules = {} } = await cluster.status('shop');
+    assert.equal(rules['others']?.rows, lines - 10_050);
+    const verified = await cluster.ask('status', '--ledger', '--verify');
+    assert.doesNotMatch(verified, /differs|instead/);
+  });
+
   test('page function: one that cannot be loaded ends the slave with one line', {
     timeout,
   }, async (t) => {

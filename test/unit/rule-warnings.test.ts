@@ -1,7 +1,7 @@
 /** The warnings about rules at the end of a crawl. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ruleWarnings } from '../../master/cli/rule-lines.ts';
+import { ruleLines, ruleWarnings } from '../../master/cli/rule-lines.ts';
 import { itemsSchema } from '../../shared/items.ts';
 import { linkRule } from '../../shared/link-rule.ts';
 
@@ -18,4 +18,15 @@ test('rule warnings: a recrawl that found every page unchanged has not tried its
   const items = itemsSchema.parse({ book });
   assert.match(ruleWarnings(items).join(), /the rule book never matched/);
   assert.deepEqual(ruleWarnings(items, {}, 3), []);
+});
+
+test('rule lines: rows under 10,000 names take a hundred lines, and no time', () => {
+  const names = Array.from({ length: 10_050 }, (_, i) => [`r${i}`, counts] as const);
+  const rules = { ...Object.fromEntries(names), 'r1.price': { ...counts, matched: 1 } };
+  const began = performance.now();
+  const lines = ruleLines({ rules });
+  assert.ok(performance.now() - began < 1_000, `${performance.now() - began} ms`);
+  assert.equal(lines.length, 101);
+  assert.match(lines[1] ?? '', /^rule r1: .*; price missing on 1$/);
+  assert.equal(lines.at(-1), '9,950 more names of rows: 39,800 rows');
 });

@@ -6,6 +6,10 @@ import type { RuleCounts } from '../../../shared/rule-results.ts';
 
 type KeptRules = { readonly [name: string]: readonly number[] };
 
+/** A page function may name its rows without end. Those of names that are too many count here, so
+ *  that the sums are those of the files. */
+const others = 'others';
+
 export class RuleBooks {
   readonly #counts = new Map<string, number[]>();
 
@@ -16,14 +20,17 @@ export class RuleBooks {
   /** Of one page. Slaves say the names: no more are kept than a crawl can have. */
   add(counts: PageItems['counts']): void {
     for (const name in counts) {
-      const sums = this.#counts.get(name);
       const numbers = counts[name] ?? [];
-      if (sums === undefined) {
-        if (this.#counts.size < limits.ruleCountsMax) this.#counts.set(name, [...numbers]);
-        continue;
-      }
-      for (let i = 0; i < sums.length; i++) sums[i] = (sums[i] ?? 0) + (numbers[i] ?? 0);
+      const hasRoom = this.#counts.has(name) || this.#counts.size < limits.ruleCountsMax;
+      if (hasRoom) this.#addTo(name, numbers);
+      else if (!name.includes('.')) this.#addTo(others, numbers);
     }
+  }
+
+  #addTo(name: string, numbers: readonly number[]): void {
+    const sums = this.#counts.get(name);
+    if (sums === undefined) this.#counts.set(name, [...numbers]);
+    else for (let i = 0; i < sums.length; i++) sums[i] = (sums[i] ?? 0) + (numbers[i] ?? 0);
   }
 
   /** For the record; undefined: there are none. */
