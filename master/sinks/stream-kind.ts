@@ -45,7 +45,7 @@ export function streamKind(reader: ProgramReader | undefined, crawl: string): Si
       }
       if (takenIn(mark) === undefined) return Promise.resolve(new NoSink());
       const why = `a program reads the records of the crawl ${of.name}`;
-      const how = `run that program to go on, or give it up: \`resume ${of.name} --new-files\``;
+      const how = 'run that program to go on (--new-files gives it up)';
       return Promise.reject(new HeldError(`${why}; ${how}`));
     },
     beginAnew: () => Promise.resolve({ mark: undefined, begun: [{ file: 'stream', ...nothing }] }),

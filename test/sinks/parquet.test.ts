@@ -71,7 +71,7 @@ test('parquet: what others do to its files holds the crawl, and loses nothing', 
   rig.crawl.isFetched = true;
   await rig.offer(...numbered(3, 4));
   await rig.until(() => rig.held.length > 0);
-  assert.match(rig.held[0] ?? '', /parquet: .*\.tmp is gone; resume the crawl/);
+  assert.match(rig.held[0] ?? '', /parquet: .*\.tmp is gone, and will be written again/);
   await rig.resume();
   await rig.until(() => rig.crawl.unwritten === 0);
   assert.deepEqual(await urls(), numbered(0, 4));

@@ -291,8 +291,8 @@ class CursorSink<S extends CursorSession> implements Sink {
       if (isBack) {
         throw new HeldError(
           `its cursor in ${target.cursorPlace} is ${seq ?? 'missing'}, but ${written} was ` +
-            'written: the database was set back, or is another one; put it back, or go on without ' +
-            `the rows in between: resume ${crawl.name} --new-files`,
+            'written: the database was set back, or is another one; put it back (--new-files ' +
+            'goes on without the rows in between)',
         );
       }
       const lastRecord = records.last(crawl);

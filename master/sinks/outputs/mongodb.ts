@@ -53,7 +53,7 @@ class MongoDeliverer implements Deliverer<MongoSession> {
       if (taken.length > 0) {
         throw new HeldError(
           `the collection ${table} has an index of its own that ${taken.length} documents break; ` +
-            'drop that index, or name another collection, then resume the crawl',
+            'drop that index, or name another collection',
         );
       }
     } else {
@@ -290,5 +290,5 @@ function faultOf(error: Error): Error {
   const isAnswer = /^Mongo(?:Server|BulkWrite)Error$/.test(error.name);
   const code = Number(codeOf(error) ?? 0);
   if (!isAnswer || passing.has(code)) return new UnavailableError(text, error);
-  return new HeldError(`${text}; put that right, then resume the crawl`, error);
+  return new HeldError(`${text}; put that right`, error);
 }

@@ -123,8 +123,8 @@ class MysqlSession implements SqlSession {
     const engine = String(found['engine']);
     if (!/^InnoDB$/i.test(engine)) {
       throw new HeldError(
-        `its table ${table} has the engine ${engine}, which has no transactions; change that, ` +
-          `then resume the crawl: ALTER TABLE ${quotedTable(table)} ENGINE=InnoDB`,
+        `its table ${table} has the engine ${engine}, which has no transactions; change that: ` +
+          `ALTER TABLE ${quotedTable(table)} ENGINE=InnoDB`,
       );
     }
     const rows = await this.#rows(
@@ -381,5 +381,5 @@ function faultOf(error: Error): Error {
     return code === '' && !/clos/i.test(said) ? error : new UnavailableError(said, error);
   if (passing.has(number) || isFull.test(said)) return new UnavailableError(said, error);
   const how = number === 1049 ? 'create it' : 'put that right';
-  return new HeldError(`${said}; ${how}, then resume the crawl`, error);
+  return new HeldError(`${said}; ${how}`, error);
 }

@@ -300,7 +300,7 @@ class ParquetSink implements Sink {
       throw unusable(temporary, error);
     }
     if (await exists(path)) {
-      throw new HeldError(`${path} is there already; move it away, then resume the crawl`);
+      throw new HeldError(`${path} is there already; move it away`);
     }
     await this.#checkDraft(draft);
     await progress?.({ ...this.#mark, pending: range });
@@ -323,7 +323,7 @@ class ParquetSink implements Sink {
       stat(temporary).catch(() => undefined),
     ]);
     if (isSameFile(there, ours)) return;
-    throw new HeldError(`${temporary} is gone; resume the crawl, and it is written again`);
+    throw new HeldError(`${temporary} is gone, and will be written again; leave it so`);
   }
 }
 
@@ -334,12 +334,11 @@ async function settle(places: Places, pending: Range): Promise<void> {
   const draft = await stat(places.temporary).catch(() => undefined);
   if (draft?.size !== pending[2]) {
     throw new HeldError(
-      `${path} is gone, or is not what was written; put it back, or go on without it: resume with ` +
-        '--new-files',
+      `${path} is gone, or is not what was written; put it back (--new-files goes on without it)`,
     );
   }
   if (await exists(path)) {
-    throw new HeldError(`${path} is not what was written; move it away, then resume the crawl`);
+    throw new HeldError(`${path} is not what was written; move it away`);
   }
   try {
     await rename(places.temporary, path);

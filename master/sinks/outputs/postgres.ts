@@ -313,5 +313,5 @@ function faultOf(error: Error): Error {
     return /^(?:ENOSPC|EDQUOT|EROFS|EIO)$/.test(code) ? error : new UnavailableError(text, error);
   }
   const how = code === '3D000' ? 'create it' : 'put that right';
-  return new HeldError(`${text}; ${how}, then resume the crawl`, error);
+  return new HeldError(`${text}; ${how}`, error);
 }

@@ -158,7 +158,7 @@ class SqlTable implements Deliverer<SqlSession> {
         if (!holds(type, column.type)) {
           throw new HeldError(
             `the column ${column.name} of ${table} is ${type}, and its values are ${column.type}; ` +
-              `change it, then resume the crawl: ${session.alterText(table, column)}`,
+              `change it: ${session.alterText(table, column)}`,
           );
         }
       }

@@ -307,5 +307,5 @@ function faultOf(error: unknown, path: string): unknown {
   const code = codeOf(error) ?? '';
   const text = `${path}: ${messageOf(error)}`;
   if (passing.test(`${code} ${error.message}`)) return new UnavailableError(text, error);
-  return new HeldError(`${text}; put that right, then resume the crawl`, error);
+  return new HeldError(`${text}; put that right`, error);
 }

@@ -171,7 +171,7 @@ class TextSink implements Sink {
     const path = this.#pathFor(this.#part + 1);
     if (!this.#isNextBegun) {
       const other = await standingAt(path);
-      if (other !== undefined) throw new HeldError(`${other}, then resume the crawl`);
+      if (other !== undefined) throw new HeldError(other);
       this.#isNextBegun = true;
       await progress?.(this.#mark);
     }
@@ -192,7 +192,7 @@ class TextSink implements Sink {
     if (lacks.length === 0) return;
     throw new HeldError(
       `${this.#file.path} has no column for ${lacks.join(', ')}, which rows have now; begin a ` +
-        'new file: resume CRAWL --new-files',
+        'new file (--new-files)',
     );
   }
 
