@@ -12,9 +12,9 @@
 import { basename, dirname, join } from 'node:path';
 import type { NamedOutput } from '../../../shared/outputs.ts';
 import type { Section } from '../../store/result-rows.ts';
-import { HeldError, type Sink, type SinkCrawl, type SinkKind } from '../sink.ts';
+import { HeldError, type Sink, type SinkCrawl, type SinkKind, UnavailableError } from '../sink.ts';
 import { type OutputContext, pathOf } from './context.ts';
-import { hastyMs, Patience } from './patience.ts';
+import { hastyMs, LateError, Patience } from './patience.ts';
 import { Rejects, type RejectsMark } from './rejects.ts';
 import { type Row, RowSource } from './rows.ts';
 
@@ -205,13 +205,31 @@ class CursorSink<S extends CursorSession> implements Sink {
     }
   }
 
+  /** A server may close a connection that is idle, which the first write after that finds: it is
+   *  done again at once, over a new one. */
   async write(records: readonly Section[]): Promise<CursorMark | undefined> {
+    const isOld = this.#session !== undefined;
+    try {
+      return await this.#write(records);
+    } catch (error) {
+      const isLost = error instanceof UnavailableError && !(error instanceof LateError);
+      if (!isOld || !isLost || this.#session !== undefined) throw error;
+      return await this.#write(records);
+    }
+  }
+
+  async #write(records: readonly Section[]): Promise<CursorMark | undefined> {
     const session = this.#session ?? (await this.#reconnect());
     const from = this.#seq;
     const rows = this.#source.rowsOf(records).filter(({ seq }) => seq > (from ?? 0));
     const last = rows.at(-1);
     if (last === undefined) {
-      await session.check();
+      try {
+        await session.check();
+      } catch (error) {
+        await this.#lost();
+        throw error;
+      }
       // Rows that the database has already count from now on.
       return from !== undefined && from > (this.#mark?.seq ?? 0) ? this.#has(from) : this.#mark;
     }

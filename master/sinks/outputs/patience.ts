@@ -88,7 +88,8 @@ export class Patience {
   }
 }
 
-class LateError extends UnavailableError {}
+/** No answer came in time: to ask again at once would take as long. */
+export class LateError extends UnavailableError {}
 
 function lateAfter(
   began: number,

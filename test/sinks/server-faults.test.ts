@@ -1,0 +1,54 @@
+/** Database servers that close idle connections, are full, or have a table of another key. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { createConnection } from 'mysql2/promise';
+import postgres from 'postgres';
+import { before, crawlWith, itemsFrom, kindOf } from '../support/columns.ts';
+import { startMariadb, startPostgres } from '../support/servers.ts';
+
+const item = (seq: number) => itemsFrom(seq, { title: `t${seq}`, n: seq });
+
+test('PostgreSQL: a connection that was closed while idle is made again without a word', async (t) => {
+  const server = await startPostgres();
+  if (server === undefined) return t.skip('PostgreSQL is not installed');
+  t.after(() => server.close());
+  const url = `postgres://postgres@127.0.0.1:${server.port}/postgres`;
+  const sql = postgres(url, { max: 1, onnotice: () => {} });
+  await sql`ALTER ROLE postgres SET idle_session_timeout = 300`;
+  const { kind } = kindOf(t, url);
+  const sink = await kind.open(crawlWith(before), undefined);
+  // A write meets the end of the connection, or comes after it.
+  const gaps = [...Array.from({ length: 20 }, (_, i) => 294 + i), 800];
+  for (const [i, gapMs] of gaps.entries()) {
+    await sink.write(item(i + 1));
+    await sleep(gapMs);
+  }
+  await sink.close();
+  const rows = await sql`SELECT title FROM book ORDER BY _seq`;
+  assert.deepEqual(
+    rows.map(({ title }) => String(title)),
+    gaps.map((_, i) => `t${i + 1}`),
+  );
+  await sql.end();
+});
+
+test('MariaDB: a connection that was closed while idle is made again without a word', async (t) => {
+  const server = await startMariadb();
+  if (server === undefined) return t.skip('MariaDB is not installed');
+  t.after(() => server.close());
+  const root = await createConnection(`mysql://root@127.0.0.1:${server.port}/orb`);
+  await root.query('SET GLOBAL wait_timeout = 1');
+  const { kind } = kindOf(t, `mysql://orb@127.0.0.1:${server.port}/orb`);
+  const sink = await kind.open(crawlWith(before), undefined);
+  for (let seq = 1; seq <= 2; seq++) {
+    await sink.write(item(seq));
+    await sleep(2_000);
+  }
+  // Nothing new: it looks whether the server is there.
+  await sink.write([]);
+  await sink.close();
+  const [rows] = await root.query('SELECT title FROM book ORDER BY _seq');
+  assert.deepEqual(rows, [{ title: 't1' }, { title: 't2' }]);
+  await root.end();
+});
