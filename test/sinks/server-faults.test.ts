@@ -4,6 +4,7 @@ import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createConnection } from 'mysql2/promise';
 import postgres from 'postgres';
+import { HeldError } from '../../master/sinks/sink.ts';
 import { before, crawlWith, itemsFrom, kindOf } from '../support/columns.ts';
 import { startMariadb, startPostgres } from '../support/servers.ts';
 
@@ -51,4 +52,29 @@ test('MariaDB: a connection that was closed while idle is made again without a w
   const [rows] = await root.query('SELECT title FROM book ORDER BY _seq');
   assert.deepEqual(rows, [{ title: 't1' }, { title: 't2' }]);
   await root.end();
+});
+
+test('MariaDB: a table whose index is of another key is refused', async (t) => {
+  const server = await startMariadb();
+  if (server === undefined) return t.skip('MariaDB is not installed');
+  t.after(() => server.close());
+  const url = `mysql://orb@127.0.0.1:${server.port}/orb`;
+  const written = async (key: string, seq: number) => {
+    const { kind } = kindOf(t, `${url}#key=${key}&table=book`);
+    const sink = await kind.open(crawlWith(before), undefined);
+    try {
+      await sink.write(item(seq));
+    } finally {
+      await sink.close();
+    }
+  };
+  await written('title,n', 1);
+  await written('title,n', 2);
+  await assert.rejects(written('title', 3), (error) => {
+    assert.ok(error instanceof HeldError);
+    const other =
+      'the column _key of book is made of title, n, and the key of this output is title';
+    assert.equal(error.message, `mysql: ${other}; give it that key, or another table`);
+    return true;
+  });
 });

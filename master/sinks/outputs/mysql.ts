@@ -167,12 +167,15 @@ class MysqlSession implements SqlSession {
   async index(table: string, key: readonly string[]): Promise<void> {
     const [schema, name] = partsOf(table);
     const isThere = async () => {
-      const found = await this.#rows(
-        'SELECT 1 FROM information_schema.columns WHERE table_schema = COALESCE(?, DATABASE()) ' +
+      const [found] = await this.#rows(
+        'SELECT generation_expression AS made FROM information_schema.columns ' +
+          'WHERE table_schema = COALESCE(?, DATABASE()) ' +
           "AND table_name = ? AND column_name = '_key'",
         [schema, name],
       );
-      return found.length > 0;
+      if (found === undefined) return false;
+      refuseOtherKey(table, key, String(found['made']));
+      return true;
     };
     if (await isThere()) return;
     const parts = keyParts(key).map((part) => `ADD ${part}`);
@@ -338,6 +341,18 @@ function keyParts(key: readonly string[]): readonly string[] {
     'UNIQUE INDEX `_key` (`_key`)',
     'INDEX `_record` (`_crawl`, `_seq`)',
   ];
+}
+
+/** The index over `_key` is that of another output then. Each server writes the expression in its
+ *  own way, with the names in their order, and not to each user. @throws HeldError */
+function refuseOtherKey(table: string, key: readonly string[], made: string): void {
+  const names = [...made.matchAll(/`((?:[^`]|``)+)`/g)].map(([, name = '']) => name);
+  const own = new Set(names.map((name) => name.replaceAll('``', '`')));
+  if (own.size === 0 || [...own].join('\n') === key.join('\n')) return;
+  throw new HeldError(
+    `the column _key of ${table} is made of ${[...own].join(', ')}, and the key of this output is ` +
+      `${key.join(', ')}; give it that key, or another table`,
+  );
 }
 
 /** An index cannot hold a text without a length. */
