@@ -2,11 +2,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { createClient } from '@redis/client';
 import { createConnection } from 'mysql2/promise';
 import postgres from 'postgres';
-import { HeldError } from '../../master/sinks/sink.ts';
+import { HeldError, UnavailableError } from '../../master/sinks/sink.ts';
 import { before, crawlWith, itemsFrom, kindOf } from '../support/columns.ts';
-import { startMariadb, startPostgres } from '../support/servers.ts';
+import { startMariadb, startPostgres, startRedis } from '../support/servers.ts';
 
 const item = (seq: number) => itemsFrom(seq, { title: `t${seq}`, n: seq });
 
@@ -77,4 +78,26 @@ test('MariaDB: a table whose index is of another key is refused', async (t) => {
     assert.equal(error.message, `mysql: ${other}; give it that key, or another table`);
     return true;
   });
+});
+
+test('Redis: one that is full says what to do', async (t) => {
+  const server = await startRedis();
+  if (server === undefined) return t.skip('Redis is not installed');
+  t.after(() => server.close());
+  const url = `redis://127.0.0.1:${server.port}/0`;
+  const { kind } = kindOf(t, url);
+  const sink = await kind.open(crawlWith(before), undefined);
+  await sink.write(item(1));
+  const client = await createClient({ url }).connect();
+  await client.sendCommand(['CONFIG', 'SET', 'maxmemory', '1']);
+  client.destroy();
+  await assert.rejects(sink.write(item(2)), (error) => {
+    assert.ok(error instanceof UnavailableError);
+    assert.match(
+      error.message,
+      /^redis: OOM .*'maxmemory'\. Raise its maxmemory, or delete something in it$/,
+    );
+    return true;
+  });
+  await sink.close();
 });

@@ -235,11 +235,16 @@ function entryOf({ seq, values }: Row, { crawl }: CursorName): string[] {
 const passing =
   /^(?:LOADING|BUSY|OOM|READONLY|MASTERDOWN|MISCONF|TRYAGAIN|CLUSTERDOWN|NOREPLICAS|WRONGPASS|NOAUTH|UNBLOCKED|NOPERM|ERR max number of clients)/;
 
+/** The end of the answers to a script: its hash and line. */
+const placeInScript = /,? script: [0-9a-f]{40}, on @user_script:\d+\.?$/;
+
 function faultOf(error: Error): Error {
-  const text = messageOf(error);
+  const said = messageOf(error).replace(placeInScript, '');
+  const isFull = said.startsWith('OOM ');
+  const text = isFull ? `${said} Raise its maxmemory, or delete something in it` : said;
   const code = codeOf(error) ?? '';
   // Its answers begin with a word in capitals; all else is of the connection.
   const isAnswer = /^[A-Z]{3,}\b/.test(text) && code === '';
   if (!isAnswer || passing.test(text)) return new UnavailableError(text || code, error);
-  return new HeldError(`${text}; put that right, then resume the crawl`, error);
+  return new HeldError(`${text}; put that right`, error);
 }
