@@ -35,8 +35,10 @@ const smallTables: ReadonlySet<Table> = new Set(['runs', 'tasks', 'unsorted']);
 /** Rows and bytes of one commit. */
 const batchRows = 50_000;
 const batchBytes = 16 << 20;
-/** Left over for others. */
-const spareBytes = 64e6;
+/** Left over for others, and for pages that the copy frees while it is made: as much again as the
+ *  store, up to this. A small store needs little room on a full disk. */
+const spareBytesMax = 64e6;
+const spareBytesMin = 1e6;
 /** Longer than any key. */
 const allKeys = { from: Buffer.from([0]), to: afterPrefix(Buffer.alloc(480, 0xff)) };
 
@@ -73,9 +75,10 @@ export async function compactStore(dataFolder: string): Promise<Compacted> {
   const before = bytesOf(path);
   const wanted = usedBytes(path);
   const free = freeBytesOf(folder);
-  if (free < wanted + spareBytes) {
+  const needed = wanted + Math.min(spareBytesMin + wanted, spareBytesMax);
+  if (free < needed) {
     throw new ConfigError(
-      `the compacted store needs ${megabytes(wanted + spareBytes)} MB under ${folder}, and ` +
+      `the compacted store needs ${Math.ceil(needed / 1e6)} MB under ${folder}, and ` +
         `${megabytes(free)} MB are free; free some space`,
     );
   }

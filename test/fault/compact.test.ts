@@ -11,6 +11,7 @@ import { Cluster, type Program } from '../support/cluster.ts';
 import { assertExact } from '../support/exact.ts';
 import { assertStops, started } from '../support/held.ts';
 import { assertLeaves, siteFor } from '../support/parts.ts';
+import { SmallDisk } from '../support/small-disk.ts';
 
 const timeout = 120_000;
 const everything = { from: Buffer.alloc(1), to: Buffer.alloc(100, 0xff) };
@@ -99,6 +100,15 @@ test('compact: kill -9 at any point leaves the old store or the new one', {
   const next = await cluster.master([]);
   assert.ok(!existsSync(unfinished), 'a start tidies up');
   await assertStops(next);
+});
+
+test('compact: a small store needs little room on a full disk', { timeout }, async (t) => {
+  const disk = SmallDisk.mount(t, 16);
+  if (disk === undefined) return;
+  const cluster = new Cluster(t, disk.path);
+  await assertStops(await cluster.master(['http://127.0.0.1:9/', '--disk-reserve', '1']));
+  const program = compact(cluster);
+  assert.equal((await program.exited).code, 0, program.output);
 });
 
 test('compact: --compact does it before a start; a running master is left alone', {
