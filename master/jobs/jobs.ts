@@ -233,7 +233,9 @@ export class Jobs {
       return { state: 'ended' };
     }
     if (record.running === undefined) {
-      throw new CommandError('E_BAD_REQUEST', `job ${job} is being added`);
+      // It is being added, which takes as long as the disk is full.
+      await this.#options.commits.written([]);
+      return await this.cancel(job);
     }
     await this.#running.cancel(record.running.lease);
     return { state: 'cancelling' };

@@ -42,6 +42,24 @@ test('jobs: a job that ends while the disk of the master is full has one record 
   assert.equal((await runJob(cluster, { script: 'job' })).outcome, 'exited');
 });
 
+test('jobs: one that a full disk keeps from being added is cancelled when there is room', {
+  timeout,
+}, async (t) => {
+  const disk = SmallDisk.mount(t, 64);
+  if (disk === undefined) return;
+  const cluster = new Cluster(t, disk.path);
+  const master = await cluster.master(['--disk-reserve', '1']);
+  disk.fill();
+  const added = cluster.ask('run', '--detach', '--wait', 'job');
+  await master.said(/the disk is full/);
+  const cancelled = cluster.ask('jobs', '--cancel', '1');
+  await sleep(500);
+  disk.free();
+  await Promise.all([added, cancelled]);
+  await recorded(cluster, 1);
+  assert.equal(jobLines(cluster)[0]?.outcome, 'cancelled');
+});
+
 test('jobs: a full disk of the slave fails its jobs, and nothing else', { timeout }, async (t) => {
   const disk = SmallDisk.mount(t, 4);
   if (disk === undefined) return;
