@@ -38,10 +38,10 @@ const noHost = 'orbweaver.invalid';
 /** After this time without an answer the proxy is probed, with the same time for its answer. */
 const silentMs = 5_000;
 
-/** The connection ended, or the peer does not speak TLS. Errors of certificates and alerts come
- *  from the host. */
-const brokenCode =
-  /: (?:ECONNRESET|EPIPE|EPROTO|ERR_SSL_(?:WRONG_VERSION_NUMBER|PACKET_LENGTH_TOO_LONG))$/;
+/** The connection ended, or the peer does not speak TLS; OpenSSL 3.0 and 3.5 name that otherwise.
+ *  Errors of certificates and alerts come from the host. */
+const brokenRecord = 'WRONG_VERSION_NUMBER|BAD_RECORD_TYPE|(?:DATA|PACKET)_LENGTH_TOO_LONG';
+const brokenCode = new RegExp(`: (?:ECONNRESET|EPIPE|EPROTO|ERR_SSL_(?:${brokenRecord}))$`);
 
 export class ProxyClient {
   readonly #options: ProxyClientOptions;
