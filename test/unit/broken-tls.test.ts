@@ -48,7 +48,11 @@ test('broken TLS: what came before is no whole answer, and another attempt may h
       const told = JSON.stringify(failure);
       await connection.destroy();
       assert.deepEqual([data, ended], ['part', 0], `${kind} ${framing}`);
-      assert.match(told, /"connect","message":"connection (broken: ERR_SSL_[A-Z_]+|closed)/, framing);
+      assert.match(
+        told,
+        /"connect","message":"connection (broken: ERR_SSL_[A-Z_]+|closed)/,
+        framing,
+      );
     }
   }
 });
