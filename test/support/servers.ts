@@ -196,7 +196,9 @@ export async function startMariadb(flags: readonly string[] = []): Promise<Serve
   if (bin === undefined || install === undefined) return undefined;
   return await Server.start({
     prepare(folder) {
+      // Each start removes the temporary tables of others that share its folder for them.
       const [program = '', ...args] = asNobody([
+        ...['env', `TMPDIR=${folder}`],
         ...[install, '--no-defaults', `--datadir=${join(folder, 'data')}`, '--skip-test-db'],
         ...['--auth-root-authentication-method=normal', '--skip-name-resolve'],
       ]);
@@ -212,7 +214,8 @@ export async function startMariadb(flags: readonly string[] = []): Promise<Serve
       ...[bin, '--no-defaults', `--datadir=${join(folder, 'data')}`, `--port=${port}`],
       ...['--bind-address=127.0.0.1', `--socket=${join(folder, 'socket')}`],
       ...[`--init-file=${join(folder, 'init.sql')}`, '--skip-name-resolve'],
-      ...[`--pid-file=${join(folder, 'pid')}`, '--innodb-buffer-pool-size=32M', ...flags],
+      ...[`--pid-file=${join(folder, 'pid')}`, `--tmpdir=${folder}`],
+      ...['--innodb-buffer-pool-size=32M', ...flags],
     ],
   });
 }
