@@ -67,26 +67,31 @@ export class Outlet {
   claim(): void {
     this.#claims++;
     this.sink?.interrupt?.();
-    this.#hasten(1);
+    this.#addHaste(1);
     this.stir();
   }
 
   unclaim(): void {
     this.#claims--;
-    this.#hasten(-1);
+    this.#addHaste(-1);
   }
 
   /** Does something that an operator waits for: its server gets less time. */
   async hastily(work: () => Promise<void>): Promise<void> {
-    this.#hasten(1);
+    this.#addHaste(1);
     try {
       await work();
     } finally {
-      this.#hasten(-1);
+      this.#addHaste(-1);
     }
   }
 
-  #hasten(by: number): void {
+  /** Its crawl is over, and an operator waits for that: its server gets less time from now on. */
+  hasten(): void {
+    this.#addHaste(1);
+  }
+
+  #addHaste(by: number): void {
     this.#hasty += by;
     this.kind.hasten?.(this.#hasty > 0);
   }

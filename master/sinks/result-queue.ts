@@ -221,7 +221,7 @@ export class ResultQueue<C extends ResultCrawl> {
   /** Its crawl is cancelled: writes the waiting rows, or drops them if that fails. */
   async giveUp(crawl: C): Promise<void> {
     const results = this.#crawls.get(crawl);
-    for (const { kind } of results?.outlets ?? []) kind.hasten?.(true);
+    for (const outlet of results?.outlets ?? []) outlet.hasten();
     for (const outlet of results?.outlets ?? []) {
       // A program takes its time, and the operator waits for this.
       if (outlet.kind.isPatient && outlet.isWriting) continue;
@@ -252,7 +252,7 @@ export class ResultQueue<C extends ResultCrawl> {
     const { rows, outlets } = results;
     const deleted: string[] = [];
     const kept: string[] = [];
-    for (const { kind } of outlets) kind.hasten?.(true);
+    for (const outlet of outlets) outlet.hasten();
     for (const outlet of outlets) {
       // Rows that wait for a program are in the result files, too.
       const { isPatient } = outlet.kind;

@@ -7,8 +7,7 @@
 import { awakeMs, awakeSleep } from '../../shared/awake.ts';
 import { renderLimits } from '../../shared/render.ts';
 import { canonicalUrl } from '../../shared/url.ts';
-import type { Headers } from '../fetch/content.ts';
-import { asUtf8 } from '../fetch/redirects.ts';
+import { asUtf8, type Headers } from '../fetch/content.ts';
 import { authorityOf } from './guard-proxy.ts';
 import type { HostSeats } from './host-seats.ts';
 import type { PausedRequest } from './paused-request.ts';

@@ -20,6 +20,13 @@ export function fieldOf(headers: Headers, name: string): string | undefined {
   return Array.isArray(values) ? values[0] : values;
 }
 
+/** Header bytes arrive as latin1; servers that send more than ASCII mean UTF-8, as browsers do. */
+export function asUtf8(header: string): string {
+  if (!/[\x80-\xff]/.test(header)) return header;
+  const text = Buffer.from(header, 'latin1').toString('utf8');
+  return text.includes('\ufffd') ? header : text;
+}
+
 type ContentType = {
   /** Lower-case `type/subtype`; undefined if the header is missing or malformed. */
   essence: string | undefined;

@@ -13,9 +13,9 @@ import type { FetchErrorBody } from '../../shared/requests.ts';
 import { Origins, type SocketCount } from './origins.ts';
 import { isCutOff, StaleError, statusError } from './outcome.ts';
 import type { ProxyServer } from './proxies.ts';
-import { ProxyError } from './proxy-error.ts';
+import { ProxyClosedError, ProxyError } from './proxy-error.ts';
 import { SilenceWatch } from './silence.ts';
-import { closedEarly, socksConnect, socksGreet } from './socks.ts';
+import { socksConnect, socksGreet } from './socks.ts';
 import { askTunnel } from './tunnel.ts';
 
 type ProxyClientOptions = {
@@ -214,8 +214,8 @@ export class ProxyClient {
     } catch (thrown) {
       socket.on('error', () => {}).destroy();
       const error = late ?? thrown;
-      const isEnded = error instanceof ProxyError && error.message === closedEarly;
-      if (isEnded && stage === 'asking') throw await this.#unanswered('');
+      const isEnded = stage === 'asking' && error instanceof ProxyClosedError;
+      if (isEnded) throw await this.#unanswered('');
       throw error instanceof ProxyError ? this.#blame(error.kind, error.message) : error;
     } finally {
       timer.clear();

@@ -8,3 +8,10 @@ export class ProxyError extends Error {
     this.kind = kind;
   }
 }
+
+/** The proxy ended the connection before it answered. */
+export class ProxyClosedError extends ProxyError {
+  constructor() {
+    super('proxy', 'the proxy closed the connection');
+  }
+}

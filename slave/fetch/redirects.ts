@@ -7,6 +7,7 @@
  */
 import { limits } from '../../shared/protocol.ts';
 import { parseUrl } from '../../shared/url.ts';
+import { asUtf8 } from './content.ts';
 
 type RedirectStep =
   /** `isElsewhere`: to another origin than the last. */
@@ -97,11 +98,4 @@ function resolveLocation(location: string, base: URL): URL | undefined {
   } catch {
     return undefined;
   }
-}
-
-/** Header bytes arrive as latin1; servers that send more than ASCII mean UTF-8, as browsers do. */
-export function asUtf8(header: string): string {
-  if (!/[\x80-\xff]/.test(header)) return header;
-  const text = Buffer.from(header, 'latin1').toString('utf8');
-  return text.includes('\ufffd') ? header : text;
 }

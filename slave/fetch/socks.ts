@@ -4,7 +4,7 @@
  * Source: RFC 1928 (SOCKS5), RFC 1929 (user and password).
  */
 import type { Socket } from 'node:net';
-import { ProxyError } from './proxy-error.ts';
+import { ProxyClosedError, ProxyError } from './proxy-error.ts';
 
 const replies: Readonly<Record<number, string>> = {
   1: 'general failure',
@@ -54,8 +54,6 @@ export async function socksConnect(socket: Socket, host: string, port: number): 
   await read(socket, addressBytes + 2);
 }
 
-/** The message of an error: its proxy ended the connection before it answered. */
-export const closedEarly = 'the proxy closed the connection';
 const noSocks = 'the proxy speaks no SOCKS5';
 const wrongUser = 'the proxy wants other credentials';
 
@@ -69,7 +67,7 @@ function read(socket: Socket, count: number): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     const settle = (bytes: Buffer | undefined): void => {
       socket.off('readable', look).off('close', onClose).off('end', onClose);
-      if (bytes === undefined) reject(new ProxyError('proxy', closedEarly));
+      if (bytes === undefined) reject(new ProxyClosedError());
       else resolve(bytes);
     };
     const onClose = (): void => settle(undefined);

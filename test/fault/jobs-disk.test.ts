@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { chmodSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { test } from 'node:test';
+import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Cluster } from '../support/cluster.ts';
 import { asOther, jobLines, recorded, runJob, scripts } from '../support/exec.ts';
@@ -10,13 +10,21 @@ import { SmallDisk } from '../support/small-disk.ts';
 
 const timeout = 90_000;
 
+/** A master whose disk can be filled; undefined: none can be mounted here. */
+async function onSmallDisk(t: TestContext) {
+  const disk = SmallDisk.mount(t, 64);
+  if (disk === undefined) return undefined;
+  const cluster = new Cluster(t, disk.path);
+  const master = await cluster.master(['--disk-reserve', '1']);
+  return { disk, cluster, master };
+}
+
 test('jobs: a job that ends while the disk of the master is full has one record later', {
   timeout,
 }, async (t) => {
-  const disk = SmallDisk.mount(t, 64);
-  if (disk === undefined) return;
-  const cluster = new Cluster(t, disk.path);
-  const master = await cluster.master(['--disk-reserve', '1']);
+  const small = await onSmallDisk(t);
+  if (small === undefined) return;
+  const { disk, cluster, master } = small;
   // Elsewhere: a job needs no room of the master.
   const other = new Cluster(t);
   const ran = join(other.folder, 'ran');
@@ -45,10 +53,9 @@ test('jobs: a job that ends while the disk of the master is full has one record 
 test('jobs: one that a full disk keeps from being added is cancelled when there is room', {
   timeout,
 }, async (t) => {
-  const disk = SmallDisk.mount(t, 64);
-  if (disk === undefined) return;
-  const cluster = new Cluster(t, disk.path);
-  const master = await cluster.master(['--disk-reserve', '1']);
+  const small = await onSmallDisk(t);
+  if (small === undefined) return;
+  const { disk, cluster, master } = small;
   disk.fill();
   const added = cluster.ask('run', '--detach', '--wait', 'job');
   await master.said(/the disk is full/);
