@@ -218,7 +218,7 @@ export class Master implements Leaver, SlavesMaster {
       await results.prepare(name, namedOutputs(spec.outputs ?? []), spec.fetch);
     }
     this.#port = await server.listen(host, port);
-    this.#folder.publish(host, this.#port);
+    this.#folder.publish(host, this.#port, options.tls);
     this.#state = 'serving';
     rooms.start();
     for (const warning of this.#options.warnings) log.warn(warning);

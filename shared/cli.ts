@@ -150,8 +150,9 @@ export function joining(values: Record<string, unknown>, env: NodeJS.ProcessEnv)
   const key = file === undefined ? environmentAuthkey(env) : undefined;
   const ca = values['tlsCa'] as string | undefined;
   const wanted = values['tls'] as boolean | undefined;
-  if (wanted === false && (isEncrypted || ca !== undefined)) {
-    const other = isEncrypted ? 'orbs://' : '--tls-ca';
+  const isAsked = given !== undefined && isEncrypted;
+  if (wanted === false && (isAsked || ca !== undefined)) {
+    const other = isAsked ? 'orbs://' : '--tls-ca';
     throw new ConfigError(`--no-tls and ${other} contradict each other: leave one out`);
   }
   const keyFile = () => file ?? localAuthkeyFile(given !== undefined);
@@ -160,11 +161,12 @@ export function joining(values: Record<string, unknown>, env: NodeJS.ProcessEnv)
     port,
     isOwn: given === undefined,
     authkey: key === undefined ? authkeyReader(keyFile()) : () => key,
-    tls: ca === undefined ? isEncrypted || wanted : { ca: readPem(ca) },
+    tls: ca === undefined ? (wanted ?? (isEncrypted || undefined)) : { ca: readPem(ca) },
   };
 }
 
-/** Returns the address where the master of this folder listens, or listened before a kill. */
+/** Returns the address where the master of this folder listens, or listened before a kill; with
+ *  orbs:// where it refuses programs that do not encrypt. */
 function localAddress(): string | undefined {
   try {
     return readFileSync('./orb-data/master.addr', 'utf8').trim();

@@ -48,13 +48,13 @@ export class Notices implements FrontierListener, ResultListener<CrawlView> {
   }
 
   listening(port: number, isNewKey: boolean): void {
-    const { dataFolder, host, authkeyFile, authkey } = this.#options;
+    const { dataFolder, host, authkeyFile, authkey, tls } = this.#options;
     this.#log.info(
       { data: dataFolder, pid: process.pid },
       `orbweaver ${version} listens on ${addressText(host || '*', port)}`,
     );
     const reachable = host && host !== '0.0.0.0' && host !== '::' ? host : hostname();
-    const join = `${slaveCall} --master ${addressText(reachable, port)}`;
+    const join = `${slaveCall} --master ${addressText(reachable, port)}${tls ? ' --tls' : ''}`;
     if (isNewKey) {
       this.#log.info(`created the authkey file ${authkeyFile}: copy it to the slaves' machines`);
     }

@@ -163,9 +163,11 @@ export class DataFolder {
     return text !== undefined && text !== this.#own;
   }
 
-  /** Records the address where the master listens, for programs on this machine. */
-  publish(host: string, port: number): void {
-    writeFileSync(`${this.#address}.new`, `${localAddress(host, port)}\n`);
+  /** Records the address where the master listens, for programs on this machine; `isEncrypted`: it
+   *  refuses those that do not encrypt. */
+  publish(host: string, port: number, isEncrypted: boolean): void {
+    const scheme = isEncrypted ? 'orbs://' : '';
+    writeFileSync(`${this.#address}.new`, `${scheme}${localAddress(host, port)}\n`);
     renameSync(`${this.#address}.new`, this.#address);
   }
 

@@ -1,7 +1,7 @@
 /** Encryption and keys as an operator meets them: real masters and slaves. */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { chmodSync, readFileSync, writeFileSync } from 'node:fs';
+import { chmodSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { connect } from '../../shared/client.ts';
@@ -35,6 +35,25 @@ test('an encrypted crawl: --tls on both sides, subcommands by orbs://', { timeou
   );
   const slave = cluster.slave([]);
   assert.deepEqual(await slave.exited, ended(2));
+});
+
+test('--tls of the master: its own folder and the printed command know it', {
+  timeout,
+}, async (t) => {
+  const cluster = new Cluster(t);
+  const master = await cluster.master(['--tls']);
+  const [, call = ''] = await master.said(/start a slave with: node (slave\.js .*)\n/);
+  const slave = cluster.run(call.split(' '));
+  await slave.said(/joined/);
+  symlinkSync(cluster.data, join(cluster.folder, 'orb-data'));
+  const status = cluster.run(['master.js', 'status']);
+  assert.deepEqual(await status.exited, ended(0));
+  const plain = cluster.run(['master.js', 'status', '--no-tls']);
+  assert.deepEqual(await plain.exited, ended(2));
+  assert.match(
+    plain.stderr,
+    /^master: the master accepts only encrypted connections; give --tls\n$/,
+  );
 });
 
 test('a certificate: the slave checks it, whoever has none is not told the key', {

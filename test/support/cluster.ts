@@ -67,7 +67,8 @@ export class Cluster {
 
   /** `host:port` of the running master. */
   get address(): string {
-    return readFileSync(join(this.data, 'master.addr'), 'utf8').trim();
+    const text = readFileSync(join(this.data, 'master.addr'), 'utf8');
+    return text.trim().replace('orbs://', '');
   }
 
   get authkey(): Buffer {
