@@ -36,6 +36,12 @@ test('robots line: the longest rule, in our group, by its number', () => {
   assert.deepEqual(decide(all, '/x/y'), { allows: false, line: 2, text: 'Disallow: /x' });
 });
 
+test('robots line: a file in UTF-16 has the same lines', () => {
+  const file = Buffer.from('\uFEFFUser-agent: *\r\nDisallow: /ä\r\n', 'utf16le');
+  const expected = { allows: false, line: 2, text: 'Disallow: /ä' };
+  assert.deepEqual(decidingLine(file, 'Orbweaver', '/%C3%A4'), expected);
+});
+
 test('robots line: the line that is named is a rule that gives the verdict by itself', () => {
   const part = fc.constantFrom('/a', '/b', '/*', '$', '?q=', '/%61', '.gif', '/a/b', '*b');
   const path = fc.array(part, { maxLength: 4 }).map((parts) => `/${parts.join('')}`);

@@ -571,3 +571,19 @@ test('robots: 2.5 500 KiB are read, the line that is cut is not', () => {
   const whole = `${head}${fill(robotsBytesMax - head.length - last.length + 1)}${last}`;
   assert.equal(parse(whole).allows('/last'), false);
 });
+
+test('robots: a file in UTF-16 is read by its mark, whole or cut within a character', () => {
+  const text = '\uFEFFUser-agent: *\nDisallow: /a\nDisallow: /ツ\nSitemap: http://x/s.xml\n';
+  const little = Buffer.from(text, 'utf16le');
+  const big = Buffer.from(little).swap16();
+  for (const file of [little, big, Buffer.concat([little, Buffer.of(0x2f)])]) {
+    const robots = parseRobots(file, 'ExampleBot');
+    assert.deepEqual(
+      ['/a', '/%E3%83%84', '/b'].map((path) => robots.allows(path)),
+      [false, false, true],
+    );
+    assert.deepEqual(robots.sitemaps, ['http://x/s.xml']);
+  }
+  for (const file of [Buffer.of(0xff, 0xfe), Buffer.of(0xfe, 0xff, 0x2f), Buffer.of(0xff)])
+    assert.equal(parseRobots(file, 'ExampleBot').allows('/a'), true);
+});

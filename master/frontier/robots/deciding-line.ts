@@ -2,7 +2,7 @@
  * Which line of a robots.txt decides about a URL, for operators. The verdict is that of
  * `parser.ts`; this file only finds where its rule stands. Pure.
  */
-import { parseRobots } from './parser.ts';
+import { asUtf8, parseRobots } from './parser.ts';
 
 const lineFeed = 0x0a;
 const carriageReturn = 0x0d;
@@ -19,7 +19,8 @@ type LineVerdict = {
 };
 
 /** `path` is that of a URL, with its query. Never throws. */
-export function decidingLine(bytes: Uint8Array, productToken: string, path: string): LineVerdict {
+export function decidingLine(file: Uint8Array, productToken: string, path: string): LineVerdict {
+  const bytes = asUtf8(file);
   const rules: { at: number; patterns: readonly string[]; allow: boolean; isOurs: boolean }[] = [];
   const robots = parseRobots(bytes, productToken, undefined, (rule) => rules.push(rule));
   const allows = robots.allows(path);

@@ -58,15 +58,16 @@ type Group = { named: boolean; rules: RuleSet; delayMs: number | undefined };
 /**
  * Read a robots.txt. `productToken` is our name in it: letters, `-` and `_`, in any case. Bytes
  * beyond `bytesMax` and the line that they cut are ignored: half a path would be another rule.
- * `onRule` is called with each rule that may be for us.
+ * `onRule` is called with each rule that may be for us, and its place in the file as UTF-8.
  * Never throws, for any bytes. Source: RFC 9309, sections 2.2 and 2.5.
  */
 export function parseRobots(
-  bytes: Uint8Array,
+  written: Uint8Array,
   productToken: string,
   bytesMax: number = robotsBytesMax,
   onRule?: OnRule,
 ): Robots {
+  const bytes = asUtf8(written);
   const file = new File(productToken, onRule);
   // A byte order mark is not part of the first key.
   let start = bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? 3 : 0;
@@ -79,6 +80,15 @@ export function parseRobots(
     start = end + 1;
   }
   return file.end();
+}
+
+/** Returns the file in UTF-8: one that begins with the mark of UTF-16 is decoded. The RFC wants
+ *  UTF-8, but some editors save UTF-16, and their author's rules count. */
+export function asUtf8(bytes: Uint8Array): Uint8Array {
+  const [first, second] = bytes;
+  const isLittle = first === 0xff && second === 0xfe;
+  if (!isLittle && !(first === 0xfe && second === 0xff)) return bytes;
+  return Buffer.from(new TextDecoder(isLittle ? 'utf-16le' : 'utf-16be').decode(bytes));
 }
 
 /** The file while it is read. */
