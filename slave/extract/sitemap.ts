@@ -2,14 +2,15 @@
  * Parses sitemaps as they arrive: `urlset` and `sitemapindex` in XML, RSS and Atom, and plain text
  * with a URL per line. Bytes in, entries out; no I/O; gzip is undone before. Input is not trusted:
  * entries, bytes, depth and lengths are bounded, values that are not absolute http or https URLs
- * are dropped, and a file that is not a sitemap has no entries. The master decides on which hosts
- * the URLs may be.
- * Source: sitemaps.org protocol 0.9; Google's image extension 1.1; RSS 2.0; RFC 4287.
+ * are dropped (links of feeds may be relative), and a file that is not a sitemap has no entries.
+ * The master decides on which hosts the URLs may be.
+ * Source: sitemaps.org protocol 0.9; Google's image extension 1.1; RSS 2.0; RFC 4287; XML Base.
  */
 import type { TextDecoder } from 'node:util';
 import { Parser } from 'htmlparser2';
 import { limits, type SitemapKind } from '../../shared/protocol.ts';
-import { decoderOf, encodingOfMark } from './encodings.ts';
+import { parseUrl } from '../../shared/url.ts';
+import { decoderOf, encodingOfMark, nameOf } from './encodings.ts';
 import { declaredEncoding, seenUtf16 } from './xml-declaration.ts';
 
 /** The protocol allows 50,000 URLs and 50 MiB per file; not every site complies. Source:
@@ -28,7 +29,8 @@ const declarationBytesMax = 256;
 const pieceChars = 1 << 16;
 
 type SitemapEntry = {
-  /** As written, trimmed: absolute, http or https, at most `limits.urlChars`. */
+  /** Absolute, http or https, at most `limits.urlChars`; as written, trimmed, unless a feed has a
+   *  relative one. */
   readonly url: string;
   /** The latest possible moment of its modification date, in ms since 1970. */
   readonly lastmodMs?: number;
@@ -44,7 +46,14 @@ export type Sitemap = {
   readonly cut: boolean;
 };
 
-type SitemapLimits = { readonly entriesMax?: number; readonly bytesMax?: number };
+type SitemapOptions = {
+  /** Its own URL, absolute: relative links of a feed count from it; default: they are dropped. */
+  readonly url?: string | undefined;
+  /** The charset parameter of its Content-Type. */
+  readonly charset?: string | undefined;
+  readonly entriesMax?: number;
+  readonly bytesMax?: number;
+};
 
 const none = new Uint8Array(0);
 const gt = 0x3e;
@@ -54,6 +63,8 @@ type State = 'open' | 'cut' | 'ended';
 
 /** Reads a sitemap: call `write` until it returns false or the input ends, then `end`. */
 export class SitemapReader {
+  readonly #url: string | undefined;
+  readonly #charset: string | undefined;
   readonly #entriesMax: number;
   readonly #bytesMax: number;
   readonly #entries: SitemapEntry[] = [];
@@ -65,7 +76,10 @@ export class SitemapReader {
   #decoder: TextDecoder | undefined;
   #format: Format | undefined;
 
-  constructor({ entriesMax = sitemapEntriesMax, bytesMax = sitemapBytesMax }: SitemapLimits = {}) {
+  constructor(options: SitemapOptions = {}) {
+    const { url, charset, entriesMax = sitemapEntriesMax, bytesMax = sitemapBytesMax } = options;
+    this.#url = url;
+    this.#charset = charset;
     this.#entriesMax = entriesMax;
     this.#bytesMax = bytesMax;
   }
@@ -83,7 +97,7 @@ export class SitemapReader {
   /** `isBroken`: more should have come, so that what is open at the end is a part of an address. */
   end(isBroken = false): Sitemap {
     if (this.#state === 'open') {
-      this.#text((this.#decoder ?? decoderFor(this.#first)).decode(this.#first));
+      this.#text((this.#decoder ?? decoderFor(this.#first, this.#charset)).decode(this.#first));
       this.#format?.end(isBroken);
     }
     const cut = this.#state === 'cut';
@@ -95,7 +109,7 @@ export class SitemapReader {
     const all = this.#first.length === 0 ? bytes : Buffer.concat([this.#first, bytes]);
     this.#first = this.#decoder === undefined && !isHead(all) ? Uint8Array.from(all) : none;
     if (this.#first.length > 0) return;
-    this.#decoder ??= decoderFor(all);
+    this.#decoder ??= decoderFor(all, this.#charset);
     this.#text(this.#decoder.decode(all, { stream: true }));
   }
 
@@ -112,7 +126,7 @@ export class SitemapReader {
       this.#kind = 'text';
       return textFormat((entry) => this.#add(entry));
     }
-    return xmlFormat({
+    return xmlFormat(this.#url, {
       root: (kind) => {
         this.#kind = kind;
       },
@@ -134,17 +148,35 @@ export class SitemapReader {
 /** Is there enough to know the encoding? */
 function isHead(bytes: Uint8Array): boolean {
   if (bytes.length >= declarationBytesMax) return true;
-  const start = Buffer.from(bytes.subarray(0, 4)).toString('latin1').replaceAll('\0', '');
-  return bytes.length >= 4 && (!start.startsWith('<') || bytes.includes(gt));
+  const head = withoutBlanks(bytes);
+  const start = Buffer.from(head.subarray(0, 4)).toString('latin1').replaceAll('\0', '');
+  return head.length >= 4 && (!start.startsWith('<') || head.includes(gt));
 }
 
 /** UTF-8 is the only encoding that the protocol allows. Feeds have others, and so have some sites:
- *  a mark of UTF-16 and the XML declaration count all the same. */
-function decoderFor(head: Uint8Array): TextDecoder {
+ *  a mark, the charset of Content-Type and the XML declaration count all the same, in that order.
+ *  Source: RFC 7303, 3.2. */
+function decoderFor(head: Uint8Array, charset: string | undefined): TextDecoder {
   const start = head.subarray(0, declarationBytesMax);
-  const encoding = encodingOfMark(start) ?? seenUtf16(start) ?? declaredEncoding(start) ?? 'utf-8';
+  const named = encodingOfMark(start) ?? (charset === undefined ? undefined : nameOf(charset));
+  const encoding = named ?? encodingInside(withoutBlanks(start)) ?? 'utf-8';
   // Encodings that are used only for attacks count as none.
   return decoderOf(encoding === 'replacement' ? 'utf-8' : encoding);
+}
+
+function encodingInside(start: Uint8Array): string | undefined {
+  return seenUtf16(start) ?? declaredEncoding(start);
+}
+
+/** Programs print blank lines before the declaration, which strict XML forbids. */
+function withoutBlanks(bytes: Uint8Array): Uint8Array {
+  let at = 0;
+  while (isBlank(bytes[at])) at++;
+  return bytes.subarray(at);
+}
+
+function isBlank(byte: number | undefined): boolean {
+  return byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09;
 }
 
 function textFormat(add: (entry: SitemapEntry) => void): Format {
@@ -190,10 +222,12 @@ type Leaves = Readonly<Record<string, Leaf>>;
 
 /**
  * `<urlset><url><loc/><lastmod/><image:image><image:loc/></image:image></url>…`, and the
- * counterparts of the other roots. Other elements are ignored anywhere.
+ * counterparts of the other roots. Other elements are ignored anywhere. `url`: of the file.
  */
-function xmlFormat(events: XmlEvents): Format {
+function xmlFormat(url: string | undefined, events: XmlEvents): Format {
   let depth = 0;
+  let isFeed = false;
+  const bases = new Bases(url);
   /** Namespace prefix of the root, as `sm:`; its own elements carry the same one. */
   let prefix = '';
   const imageLocs = new Set(['image:loc']);
@@ -215,6 +249,7 @@ function xmlFormat(events: XmlEvents): Format {
     prefix = local === 'RDF' ? '' : name.slice(0, name.length - local.length);
     entryName = prefix + known.entry;
     leaves = known.leaves;
+    isFeed = known.kind === 'feed';
     events.root(known.kind);
   };
   const leafOf = (name: string): Leaf | undefined => {
@@ -231,7 +266,7 @@ function xmlFormat(events: XmlEvents): Format {
       const url = urlOf(text);
       if (url !== undefined && entry.images.length < imagesMax) entry.images.push(url);
     } else if (entry !== undefined && leaf !== undefined && leaf !== 'image') {
-      entry[leaf] ||= text;
+      entry[leaf] ||= leaf === 'loc' && isFeed ? bases.resolve(text) : text;
     }
     leaf = undefined;
   };
@@ -255,6 +290,7 @@ function xmlFormat(events: XmlEvents): Format {
         text = '';
       },
       onattribute(name, value) {
+        if (name === 'xml:base' && isFeed) bases.open(value, depth);
         if (!name.startsWith('xmlns') || !imageNamespace.test(value)) return;
         if (name === 'xmlns') imageDepth = depth;
         else if (name[5] === ':' && imageLocs.size < prefixesMax)
@@ -262,17 +298,18 @@ function xmlFormat(events: XmlEvents): Format {
       },
       onopentag(name, { href, rel = 'alternate', isPermaLink }) {
         if (leaf === 'guid' && isPermaLink === 'false') leaf = undefined;
-        if (entry === undefined || depth !== entryDepth + 1) return;
+        if (!isFeed || entry === undefined || depth !== entryDepth + 1) return;
         if (name !== `${prefix}link` || rel !== 'alternate') return;
-        if (href !== undefined) entry.loc ||= href;
+        if (href !== undefined) entry.loc ||= bases.resolve(href);
       },
       ontext(data) {
         if (leaf !== undefined && text.length <= 2 * limits.urlChars) text += data;
       },
       onclosetag(name) {
         if (depth === imageDepth) imageDepth = 0;
-        depth--;
         closeLeaf();
+        bases.close(depth);
+        depth--;
         if (name === entryName) closeEntry();
       },
     },
@@ -285,6 +322,38 @@ function xmlFormat(events: XmlEvents): Format {
       parser.end();
     },
   };
+}
+
+/** The addresses from which relative ones count: of the file, and by xml:base of open elements. */
+class Bases {
+  readonly #open: { readonly depth: number; readonly url: string | undefined }[];
+
+  constructor(url: string | undefined) {
+    this.#open = [{ depth: 0, url }];
+  }
+
+  /** An element at this depth has an xml:base. */
+  open(base: string, depth: number): void {
+    this.close(depth);
+    const url = this.resolve(base);
+    if (url !== '') this.#open.push({ depth, url });
+  }
+
+  close(depth: number): void {
+    if (this.#open.at(-1)?.depth === depth) this.#open.pop();
+  }
+
+  /** '' if it is no address. An empty one would be the file itself. */
+  resolve(written: string): string {
+    const text = written.trim();
+    if (text === '' || text.length > limits.urlChars || urlOf(text) !== undefined) return text;
+    try {
+      const { href } = parseUrl(text, this.#open.at(-1)?.url);
+      return href.length > limits.urlChars ? '' : href;
+    } catch {
+      return '';
+    }
+  }
 }
 
 const imageNamespace = /^https?:\/\/www\.google\.com\/schemas\/sitemap-image\/1\.\d\/?$/;

@@ -26,7 +26,7 @@ export const emptySitemap: SitemapBody = { kind: 'none', urls: [], images: [], c
 export class SitemapBodyReader implements BodyReader<SitemapBody> {
   readonly #spec: FetchSpec;
   readonly #events: { onRoom(): void; onEnough(): void };
-  readonly #reader = new SitemapReader();
+  readonly #reader: SitemapReader;
   #state: 'sniffing' | 'plain' | 'gzip' | 'full' = 'sniffing';
   #first = new Uint8Array(0);
   #fileBytes = 0;
@@ -35,8 +35,14 @@ export class SitemapBodyReader implements BodyReader<SitemapBody> {
   #inflater: Inflater | undefined;
   #onInflated: () => void = () => {};
 
-  constructor(spec: FetchSpec, events: { onRoom(): void; onEnough(): void }) {
+  /** `source`: URL and charset of the answer. */
+  constructor(
+    spec: FetchSpec,
+    events: { onRoom(): void; onEnough(): void },
+    source: { readonly url?: string; readonly charset?: string | undefined } = {},
+  ) {
     this.#spec = spec;
+    this.#reader = new SitemapReader(source);
     this.#events = events;
   }
 

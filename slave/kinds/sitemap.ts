@@ -22,8 +22,10 @@ const partBytes = 128 << 10;
 export const sitemap: Kind<SitemapBody, SitemapFound> = {
   plan: {
     accept: 'application/xml,text/xml;q=0.9,*/*;q=0.5',
-    open: ({ status, spec, onRoom, onEnough }) =>
-      isPageStatus(status) ? new SitemapBodyReader(spec, { onRoom, onEnough }) : undefined,
+    open: ({ status, spec, url, charset, onRoom, onEnough }) =>
+      isPageStatus(status)
+        ? new SitemapBodyReader(spec, { onRoom, onEnough }, { url, charset })
+        : undefined,
   },
   outcome: (fetched) => {
     if (fetched.kind === 'body') {

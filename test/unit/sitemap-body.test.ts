@@ -66,6 +66,12 @@ test('sitemap body: URLs come out canonical, each once, whatever the type', asyn
   assert.deepEqual(await found({ body: text, headers: { 'content-type': 'text/html' } }), listed);
 });
 
+test('sitemap body: charset and URL of its answer count', async () => {
+  const headers = { 'content-type': 'application/rss+xml; charset="windows-1251"' };
+  const body = Buffer.from('<rss><item><link>../\xef</link></item></rss>', 'latin1');
+  assert.deepEqual((await found({ body, headers })).urls, [`${origin}/%D0%BF`]);
+});
+
 test('sitemap body: gzip is known by its bytes, within a content coding, too', async () => {
   const body = gzipSync(text);
   assert.deepEqual(await found({ body }), listed);

@@ -109,6 +109,39 @@ test('sitemap: the encoding of an XML declaration counts', () => {
   assert.deepEqual(urls(parseSitemap([wide])), ['http://a/é']);
 });
 
+test('sitemap: the charset of Content-Type counts more than a declaration, less than a mark', () => {
+  const map = (loc: Buffer, label = '"UTF-8"') =>
+    Buffer.concat([
+      Buffer.from(`<?xml version="1.0" encoding=${label}?><urlset><url><loc>http://a/`),
+      loc,
+      Buffer.from('</loc></url></urlset>'),
+    ]);
+  const lines = Buffer.from('http://a/\xef', 'latin1');
+  const cases: readonly (readonly [charset: string, bytes: Buffer, text: string])[] = [
+    ['windows-1251', map(Buffer.of(0xef)), 'п'],
+    ['utf-8', map(Buffer.from('é'), '"ISO-8859-1"'), 'é'],
+    ['windows-1251', lines, 'п'],
+    ['utf-16', Buffer.from('http://a/é', 'utf16le'), 'é'],
+    ['windows-1251', Buffer.from('\uFEFFhttp://a/é'), 'é'],
+    ['x-unknown', map(Buffer.of(0xe9), '"ISO-8859-1"'), 'é'],
+    ['hz-gb-2312', map(Buffer.from('é')), 'é'],
+  ];
+  for (const [charset, bytes, text] of cases)
+    for (const chunks of [[bytes], Array.from(bytes, (byte) => Uint8Array.of(byte))])
+      assert.deepEqual(urls(parseSitemap(chunks, { charset })), [`http://a/${text}`], charset);
+});
+
+test('sitemap: a declaration behind blanks counts', () => {
+  const text = (blanks: string) =>
+    `${blanks}<?xml version="1.0" encoding="ISO-8859-1"?><urlset><url><loc>http://a/\xe9</loc>`;
+  for (const blanks of ['', '\n', '\r\n \t', ' '.repeat(150)]) {
+    const bytes = Buffer.from(text(blanks), 'latin1');
+    for (const chunks of [[bytes], Array.from(bytes, (byte) => Uint8Array.of(byte))])
+      assert.deepEqual(urls(parseSitemap(chunks)), ['http://a/é']);
+  }
+  assert.deepEqual(urls(parse(`\n${' '.repeat(300)}${sample}`)), urls(parse(sample)));
+});
+
 test('sitemap: what is no sitemap has no entries', () => {
   for (const text of ['', ' \n', '<html><url><loc>http://a/</loc></url></html>', '<', '<!---->'])
     assert.deepEqual(parse(text), { kind: 'none', entries: [], cut: false }, text);
@@ -197,6 +230,36 @@ test('sitemap: RSS and Atom feeds list pages', () => {
   assert.deepEqual(urls(parse(guids)), ['http://a/1', 'http://a/4']);
   const rdf = `<rdf:RDF><channel/><item rdf:about="x"><link>http://a/1</link></item></rdf:RDF>`;
   assert.deepEqual(urls(parse(rdf)), ['http://a/1']);
+});
+
+test('sitemap: links of feeds count from xml:base, then from the file', () => {
+  const url = 'http://a/blog/feed.xml';
+  const of = (text: string) => urls(parseSitemap([Buffer.from(text)], { url }));
+  const atom = `<feed xmlns="http://www.w3.org/2005/Atom"><entry><link href="1"/></entry>
+    <entry xml:base="/x/"><link href="2"/></entry>
+    <entry xml:base="http://b/y/z"><link xml:base="w/" xml:base="v/" href=" ../3?a&amp;b "/>
+      <source xml:base="http://c/"/></entry>
+    <entry xml:base="http://["><link href="4"/></entry>
+    <entry xml:base="javascript:x"><link href="lost"/></entry>
+    <entry><link href=""/><link href="//d/5"/></entry></feed>`;
+  assert.deepEqual(of(atom), [
+    ...['http://a/blog/1', 'http://a/x/2', 'http://b/y/3?a&b', 'http://a/blog/4', 'http://d/5'],
+  ]);
+  const based = atom.replace('<feed ', '<feed xml:base="http://e/f/" ');
+  assert.deepEqual(of(based).slice(0, 2), ['http://e/f/1', 'http://e/x/2']);
+  const rss = `<rss xml:base="http://e/"><channel><link>http://home/</link>
+    <item><link> 1 </link><guid>2</guid></item><item><link/><guid>3</guid></item>
+    <item><link></link><guid>http://a/g</guid></item></channel></rss>`;
+  assert.deepEqual(of(rss), ['http://e/1', 'http://a/g']);
+  assert.deepEqual(urls(parse(rss.replace('http://e/', ''))), ['http://a/g']);
+  // The protocol of sitemaps knows none, and the alternates of a page are no entries.
+  assert.deepEqual(of('<urlset xml:base="/"><url><loc>/a</loc></url></urlset>'), []);
+  const other = '<link xmlns="http://www.w3.org/1999/xhtml" rel="alternate" href="http://a/de"/>';
+  assert.deepEqual(of(`<urlset><url>${other}<loc>http://a/en</loc></url></urlset>`), [
+    'http://a/en',
+  ]);
+  const deep = `<feed>${'<entry xml:base="x/">'.repeat(100_000)}<link href="y"/></entry>`;
+  assert.equal(parseSitemap([Buffer.from(deep)], { url }).cut, true);
 });
 
 test('sitemap: the image extension is known by its namespace', () => {
