@@ -44,6 +44,8 @@ export const httpEquiv = 1 << 18;
 export const charset = 1 << 19;
 export const encoding = 1 << 20;
 export const data = 1 << 21;
+/** Any of those with which a font element is HTML's, also in foreign content. */
+export const fontLook = 1 << 22;
 
 /** The elements and attributes of a scanner: for `img`, links, img elements and descriptions of the
  *  page; for `all`, also everything that names images. */
@@ -99,20 +101,24 @@ const shows = href | xlinkHref | width | height;
 const shown = ['image', 'use', 'feimage'];
 /** In MathML it may hold HTML: its encoding decides. */
 const annotation: readonly [string, number] = ['annotation-xml', encoding];
-const foreignNames: ReadonlySet<string> = new Set([...shown, annotation[0]]);
+const font: readonly [string, number] = ['font', fontLook];
+const foreignNames: ReadonlySet<string> = new Set([...shown, annotation[0], font[0]]);
 
-const plainTables = tables(plainKinds, 0, [...abouts, annotation]);
+const plainTables = tables(plainKinds, 0, [...abouts, annotation, font]);
 const fullTables = tables(
   [...plainKinds, ...extras.map(([name]): [string, Kind] => [name, 'extra'])],
   style | lazy,
-  [...extras, ...aboutImages, ...shown.map((name): [string, number] => [name, shows]), annotation],
+  [
+    ...[...extras, ...aboutImages, annotation, font],
+    ...shown.map((name): [string, number] => [name, shows]),
+  ],
 );
 
 /** Without links and images: what describes the page alone. */
 const bareTables = tables(
   plainKinds.filter(([, kind]) => kind !== 'link' && kind !== 'image' && kind !== 'frame'),
   0,
-  [...abouts, annotation],
+  [...abouts, annotation, font],
 );
 
 /** `all`: every place of an image; `rel`: also the rel of links; `iframes`: also their src. */
@@ -271,6 +277,9 @@ const knownNames: readonly (readonly KnownName[])[] = (() => {
     ['xlink:href', xlinkHref],
     ['http-equiv', httpEquiv],
     ['imagesrcset', imagesrcset],
+    ['color', fontLook],
+    ['face', fontLook],
+    ['size', fontLook],
   ];
   return Array.from({ length: 12 }, (_, length) =>
     names.filter(([name]) => name.length === length),

@@ -23,7 +23,8 @@ const htmlHolders: ReadonlyMap<string, ReadonlySet<string>> = new Map([
 /** Of an annotation in MathML that contains HTML. */
 const htmlEncoding = /^(?:text\/html|application\/xhtml\+xml)$/i;
 
-/** Start tags that end foreign content ("font" does so only with certain attributes: left out). */
+/** Start tags that end foreign content; `font` does so only with certain attributes: see
+ *  `leave`. */
 const breakouts = new Set(
   (
     'b big blockquote body br center code dd div dl dt em embed h1 h2 h3 h4 h5 h6 head hr i img ' +
@@ -62,7 +63,7 @@ export class ForeignStack {
       return true;
     }
     if (!breakouts.has(name)) return false;
-    this.#leave();
+    this.leave();
     return true;
   }
 
@@ -91,12 +92,13 @@ export class ForeignStack {
     if (top?.holdsHtml === true && top.name !== name && !htmlHolders.has(name)) return true;
     const index = this.#entries.findLastIndex((entry) => entry.name === name);
     if (index >= 0) this.#entries.length = index;
-    else if (!foreignOnly.has(name)) this.#leave();
+    else if (!foreignOnly.has(name)) this.leave();
     return index < 0;
   }
 
-  /** Back to the innermost element that holds HTML, or out. */
-  #leave(): void {
+  /** Back to the innermost element that holds HTML, or out. The scanner calls it for a `font` with
+   *  color, face or size. */
+  leave(): void {
     const holder = this.#entries.findLastIndex((entry) => entry.holdsHtml);
     this.#entries.length = holder + 1;
   }

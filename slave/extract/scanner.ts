@@ -20,6 +20,7 @@ import {
   endsTagName,
   endsUnquoted,
   equals,
+  fontLook,
   gt,
   isLetter,
   isLetterOrDigit,
@@ -345,7 +346,8 @@ export class Scanner {
         this.#state = 'plaintext';
         break;
       case 'foreign':
-        if (!selfClosing) this.#foreign.push(tag.name, tag.value(encoding));
+        if (tag.has(fontLook)) this.#foreign.leave();
+        else if (!selfClosing) this.#foreign.push(tag.name, tag.value(encoding));
         break;
       default:
     }
