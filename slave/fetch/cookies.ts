@@ -98,7 +98,7 @@ export class CookieJar {
     // Longer paths first; the sort is stable, so older ones before newer ones.
     found.sort((a, b) => b.path.length - a.path.length);
     return withinLimit(found, host)
-      .map(({ name, value }) => `${name}=${value}`)
+      .map(({ name, value }) => (name === '' ? value : `${name}=${value}`))
       .join('; ');
   }
 
@@ -211,8 +211,10 @@ function parse(header: string, url: URL, now: number): Cookie | undefined {
   const equals = pair.indexOf('=');
   const name = pair.slice(0, Math.max(equals, 0)).trim();
   const value = pair.slice(equals + 1).trim();
+  // Without a name it is sent as its value, which must not look like a name with a prefix.
+  if (name === '' && (value === '' || /^__(?:secure|host)-/i.test(value))) return undefined;
   // Only what is valid in a request header. Above ASCII the bytes go back as they came.
-  if (name === '' || pair.length > charsMax || !/^[\t\x20-\x7e\x80-\xff]*$/.test(pair)) {
+  if (pair.length > charsMax || !/^[\t\x20-\x7e\x80-\xff]*$/.test(pair)) {
     return undefined;
   }
   const attributes = new Map<string, string>();

@@ -44,8 +44,14 @@ const cases: readonly (readonly [cookie: string, to: string, header: string, fro
   ['a="1; 2"; Path=/', 'https://www.shop.example/', 'a="1'],
   [' a = 1 = 2 ;Path=/', 'https://www.shop.example/', 'a=1 = 2'],
   ['a=; Path=/', 'https://www.shop.example/', 'a='],
-  ['=1; Path=/', 'https://www.shop.example/', ''],
-  ['a; Path=/', 'https://www.shop.example/', ''],
+  ['=1; Path=/', 'https://www.shop.example/', '1'],
+  [' = a=b; Path=/', 'https://www.shop.example/', 'a=b'],
+  ['a; Path=/', 'https://www.shop.example/', 'a'],
+  ['a; Path=/; Max-Age=0', 'https://www.shop.example/', ''],
+  ['=; Path=/', 'https://www.shop.example/', ''],
+  ['; Path=/', 'https://www.shop.example/', ''],
+  ['__Host-a; Path=/; Secure', 'https://www.shop.example/', ''],
+  ['=__secure-a=1; Path=/; Secure', 'https://www.shop.example/', ''],
   ['city=K\xc3\xb6ln; Path=/', 'https://www.shop.example/', 'city=K\xc3\xb6ln'],
   ['a=\x7f; Path=/', 'https://www.shop.example/', ''],
   ['a=\x01; Path=/', 'https://www.shop.example/', ''],
@@ -62,6 +68,13 @@ const cases: readonly (readonly [cookie: string, to: string, header: string, fro
 test('cookies: go where a browser would send them', () => {
   for (const [cookie, to, header, from] of cases)
     assert.equal(sent([cookie], to, from), header, `${cookie} to ${to}`);
+});
+
+test('cookies: one without a name is one cookie, beside those with names', () => {
+  const to = 'https://www.shop.example/';
+  const all = ['a; Path=/', 'n=1; Path=/', '=b; Path=/'];
+  assert.equal(sent(all, to), 'b; n=1');
+  assert.equal(sent([...all, '=x; Path=/; Expires=Thu, 01-Jan-1970 00:00:00 GMT'], to), 'n=1');
 });
 
 test('cookies: dates are those of RFC 6265, 5.1.1, in UTC', () => {

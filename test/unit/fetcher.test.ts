@@ -370,7 +370,7 @@ test('fetch: a page that sets a cookie and redirects to itself works', async () 
   const cookies = ['a=1; Path=/', `b=${raw}; Secure`, '=x'];
   serve('/cookie', (request, response) => {
     const { cookie } = request.headers;
-    if (cookie === `a=1; b=${raw}`) response.writeHead(200, html).end(page);
+    if (cookie === `a=1; b=${raw}; x`) response.writeHead(200, html).end(page);
     else response.writeHead(302, { location: '/cookie', 'set-cookie': cookies }).end();
   });
   assert.equal(result(await get('/cookie')).title, 't');
