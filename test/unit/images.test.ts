@@ -373,6 +373,9 @@ test('json-ld: common mistakes are forgiven', () => {
     '{"image":"x//y", // "logo": "no"\n}',
     '{"image":["x//y", /* no more */ ]}',
     '{"image":"x\\\n//\\\r\ny"}',
+    `${good};`,
+    `<!--${good} ; // end\n//-->`,
+    '{"name":"it\\\'s \\d \\é \\\t \\\\","image":"x//\\y"}',
   ]) {
     assert.deepEqual(read(text), ['x//y'], text);
   }
@@ -382,6 +385,9 @@ test('json-ld: common mistakes are forgiven', () => {
     '{"image":"x"} {"image":"y"}',
     '"image" "',
     '{"image":"x","n":1/**/2}',
+    '{"image":"x"};;',
+    '{"image":"x","n":"\\x41"}',
+    '{"image":"x","n":"\\u41"}',
   ]) {
     assert.deepEqual(read(text), [], text);
   }
@@ -407,6 +413,8 @@ test('json-ld: text that is nearly JSON takes linear time', () => {
     ',  ',
     '"\n',
     ',/**/x*/',
+    '\\d',
+    ' ;',
   ]) {
     jsonLdImages(`{"image":${piece.repeat((1 << 20) / piece.length)}\\`);
   }
