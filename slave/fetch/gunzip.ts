@@ -1,25 +1,39 @@
 /**
- * Decompresses a gzip body as browsers do: consecutive members are one body, bytes after the last
- * one are ignored, so are checksum and length in a trailer, which some servers write wrongly, and a
- * cut body ends where it is cut, which `isCut` tells. (Node's own decompressor takes stray bytes for
- * a broken member, and loses the body with them.) Errors are those of zlib.
+ * Decompresses a gzip or zlib body as browsers do: consecutive members of gzip are one body, bytes
+ * after the last one are ignored, so are checksum and length in a trailer, which some servers write
+ * wrongly or leave away, and a cut body ends where it is cut, which `isCut` tells. (Node's own
+ * decompressors take stray bytes for a broken member, and a missing checksum for a cut; the body is
+ * lost with them.) Errors are those of zlib.
  *
  *     header ─▶ data ─its end─▶ trailer ─8 bytes─▶ header … ─no header: over
  *
- * Source: RFC 1952, 2; Chromium, gzip_source_stream.cc, for the trailer.
+ * Source: RFC 1952, 2; RFC 1950, 2.2; Chromium, gzip_source_stream.cc, for the trailer.
  */
 import { Transform, type TransformCallback } from 'node:stream';
 import { constants, createInflateRaw, type InflateRaw } from 'node:zlib';
 
-const trailerBytes = 8;
+/** The header and trailer around deflated data. */
+type Wrapper = {
+  /** Returns the length of the header at the start of the bytes; `more`: it is not complete. */
+  readonly headerBytes: (bytes: Buffer) => number | 'more' | 'none';
+  readonly trailerBytes: number;
+  readonly membersMax: number;
+};
 /** Limit of a header with its name and comment. */
 const headerBytesMax = 64 << 10;
 /** Empty members cost time and produce no bytes that a limit would count. */
 const membersMax = 10_000;
+const zlibDictionary = 0x20;
 const flags = { sum: 2, extra: 4, name: 8, comment: 16 } as const;
+
+const wrappers: Readonly<Record<'gzip' | 'zlib', Wrapper>> = {
+  gzip: { headerBytes: gzipHeaderBytes, trailerBytes: 8, membersMax },
+  zlib: { headerBytes: zlibHeaderBytes, trailerBytes: 4, membersMax: 1 },
+};
 
 export class Gunzip extends Transform {
   readonly #chunkSize: number;
+  readonly #wrapper: Wrapper;
   #state: 'header' | 'data' | 'trailer' | 'over' = 'header';
   #members = 0;
   #isCut = false;
@@ -32,8 +46,9 @@ export class Gunzip extends Transform {
   #onRawEnd: (left: number) => void = () => {};
   #onRawError: (error: Error) => void = () => {};
 
-  constructor(chunkSize: number) {
+  constructor(chunkSize: number, format: 'gzip' | 'zlib' = 'gzip') {
     super({ readableHighWaterMark: chunkSize });
+    this.#wrapper = wrappers[format];
     this.#chunkSize = chunkSize;
   }
 
@@ -86,10 +101,10 @@ export class Gunzip extends Transform {
   }
 
   #readHeader(done: TransformCallback): void {
-    const bytes = headerBytes(this.#held);
+    const bytes = this.#wrapper.headerBytes(this.#held);
     if (bytes === 'more' && this.#held.length <= headerBytesMax) {
       done();
-    } else if (typeof bytes === 'number' && this.#members < membersMax) {
+    } else if (typeof bytes === 'number' && this.#members < this.#wrapper.membersMax) {
       const rest = this.#held.subarray(bytes);
       this.#held = Buffer.alloc(0);
       this.#openRaw();
@@ -103,6 +118,7 @@ export class Gunzip extends Transform {
   }
 
   #readTrailer(done: TransformCallback): void {
+    const { trailerBytes } = this.#wrapper;
     if (this.#held.length < trailerBytes) {
       done();
       return;
@@ -180,8 +196,15 @@ function dataError(message: string): Error {
   return Object.assign(new Error(message), { code: 'Z_DATA_ERROR' });
 }
 
-/** Returns the length of the header at the start of the bytes; `more`: it is not complete. */
-function headerBytes(bytes: Buffer): number | 'more' | 'none' {
+function zlibHeaderBytes(bytes: Buffer): number | 'more' | 'none' {
+  const [method = 8, flag] = bytes;
+  if ((method & 0x0f) !== 8) return 'none';
+  if (flag === undefined) return 'more';
+  // A dictionary of the two sides is known to nobody else.
+  return (method * 256 + flag) % 31 === 0 && !(flag & zlibDictionary) ? 2 : 'none';
+}
+
+function gzipHeaderBytes(bytes: Buffer): number | 'more' | 'none' {
   const begins = [0x1f, 0x8b, 8].every((byte, i) => (bytes[i] ?? byte) === byte);
   if (!begins) return 'none';
   if (bytes.length < 10) return 'more';

@@ -6,7 +6,7 @@
  * Source: RFC 9110, 8.4.1.
  */
 import { PassThrough, type Transform } from 'node:stream';
-import { constants, createBrotliDecompress, createInflate, createInflateRaw } from 'node:zlib';
+import { constants, createBrotliDecompress, createInflateRaw } from 'node:zlib';
 import { type Coding, CodingError, sniffBytes, sniffedCodings } from './content.ts';
 import { Gunzip, isUnfinished } from './gunzip.ts';
 import { createZstd } from './zstd.ts';
@@ -152,7 +152,7 @@ function stream(coding: Coding, first: Uint8Array | undefined): Transform {
     case 'deflate':
       // Some servers send the raw format; the zlib one begins with compression method 8.
       return first === undefined || ((first[0] ?? 8) & 0x0f) === 8
-        ? createInflate(zlibOptions)
+        ? new Gunzip(chunkSize, 'zlib')
         : createInflateRaw(zlibOptions);
     case 'zstd':
       return createZstd?.(chunkSize) ?? new PassThrough();

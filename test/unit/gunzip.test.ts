@@ -1,13 +1,14 @@
 /** The gzip reader: the same as Node's where that reads, and more. */
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import test from 'node:test';
-import { gunzipSync, gzipSync } from 'node:zlib';
+import { deflateSync, gunzipSync, gzipSync } from 'node:zlib';
 import fc from 'fast-check';
 import { Gunzip } from '../../slave/fetch/gunzip.ts';
 
-function undo(parts: readonly Buffer[]): Promise<Buffer> {
+function undo(parts: readonly Buffer[], format?: 'gzip' | 'zlib'): Promise<Buffer> {
   return new Promise((resolve, reject) => {
-    const stream = new Gunzip(16 << 10);
+    const stream = new Gunzip(16 << 10, format);
     const chunks: Buffer[] = [];
     stream.on('data', (chunk: Buffer) => chunks.push(chunk));
     stream.once('end', () => resolve(Buffer.concat(chunks)));
@@ -63,6 +64,26 @@ test('gunzip: a wrong checksum or length is no matter, as in browsers', async ()
     assert.equal((await undo([wrong])).toString(), 'one ');
     assert.equal((await undo([wrong, gzipSync('two')])).toString(), 'one two');
   }
+});
+
+test('gunzip: zlib with its checksum, without, with a wrong one, and with bytes behind', async () => {
+  const whole = deflateSync('one two three');
+  const data = whole.subarray(0, -4);
+  for (const end of [whole.subarray(-4), '', 'xx', 'xxxx', 'xxxxxxx', whole]) {
+    const bytes = Buffer.concat([data, Buffer.from(end)]);
+    for (let at = 0; at <= bytes.length; at++) {
+      const parts = [bytes.subarray(0, at), bytes.subarray(at)];
+      assert.equal((await undo(parts, 'zlib')).toString(), 'one two three');
+    }
+  }
+  const stream = new Gunzip(16 << 10, 'zlib').resume();
+  stream.end(data.subarray(0, -1));
+  await once(stream, 'end');
+  assert.equal(stream.isCut, true);
+  for (const head of ['no', 'x\x9d', 'x\xbb'])
+    await assert.rejects(undo([Buffer.from(`${head}ab`, 'latin1')], 'zlib'), {
+      code: 'Z_DATA_ERROR',
+    });
 });
 
 test('gunzip: any bytes in any parts come out as Node has them', async () => {
