@@ -111,7 +111,10 @@ export class LibraryConnection implements Connection {
         this.#isUsed = true;
         return this.#streams.isTakenBack ? takenBack() : this.#fault.error;
       },
-      onError: () => clearInterval(this.#looks),
+      onError: () => {
+        clearInterval(this.#looks);
+        return this.#isH2;
+      },
     });
     return this.#client.dispatch(asked, watched);
   }
@@ -159,12 +162,20 @@ type WatchedEvents = {
   readonly onData: (bytes: number) => void;
   /** Returns why the answer has not ended, although undici says so. */
   readonly onEnd: () => Error | undefined;
-  readonly onError: () => void;
+  /** Returns whether the connection speaks HTTP/2. */
+  readonly onError: () => boolean;
 };
 
 /** Undici has no codes for them: the host has not taken the request, and the host ends its session
  *  in good order, at which undici drops the answer that goes on. Source: RFC 9113, 6.8 and 8.7. */
 const endsInOrder = /NGHTTP2_REFUSED_STREAM|"GOAWAY" frame received with code 0$/;
+/** Did the session end? Its host closed the connection, perhaps right behind a whole answer, whose
+ *  end undici then does not see; or it sent something else than HTTP/2, of which the code is
+ *  Node's. By HTTP/1.1 it may answer. */
+function isSessionEnd(error: Error): boolean {
+  const isBroken = 'code' in error && error.code === 'ERR_HTTP2_ERROR';
+  return isBroken || error.message === 'other side closed';
+}
 
 /** Tells a connection or session that its host closed as the request left from other failures. */
 class Watched implements Handler {
@@ -208,9 +219,10 @@ class Watched implements Handler {
   }
 
   onResponseError(controller: Controller, error: Error): void {
-    this.#events.onError();
+    const isH2 = this.#events.onError();
     const wasKept = this.#isReused && !this.#hasHead && isCutOff(error);
-    const isStale = this.#isGet && (wasKept || endsInOrder.test(error.message));
+    const isEnd = endsInOrder.test(error.message) || (isH2 && isSessionEnd(error));
+    const isStale = this.#isGet && (wasKept || isEnd);
     this.#handler.onResponseError?.(controller, isStale ? new StaleError(error) : error);
   }
 }

@@ -82,6 +82,7 @@ const causes = new Map<string, readonly [FetchErrorKind, string]>([
   ['UND_ERR_SOCKET', ['connect', 'connection closed']],
   ['ETIMEDOUT', ['timeout', 'connection timed out']],
   ['UND_ERR_CONNECT_TIMEOUT', ['timeout', 'connection timed out']],
+  ['ERR_HTTP2_ERROR', ['protocol', 'malformed answer: no valid HTTP/2']],
   ['UND_ERR_HEADERS_OVERFLOW', ['too-large', 'headers longer than 64 KiB']],
   ['UND_ERR_RES_CONTENT_LENGTH_MISMATCH', ['protocol', 'body shorter than its content-length']],
 ]);

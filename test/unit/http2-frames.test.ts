@@ -37,8 +37,9 @@ const takenBack = (stream: number, code: number) =>
 
 type Answer = (socket: TLSSocket, stream: number) => void;
 
-/** A host that gives such an answer to each request, and the connections to it. */
-async function start(t: TestContext, answer: Answer) {
+/** A host that gives such an answer to each request, and the connections to it. `greeting`: what it
+ *  sends first. */
+async function start(t: TestContext, answer: Answer, greeting = frame(settings, 0, 0)) {
   const authority = new Authority();
   const sockets: TLSSocket[] = [];
   const server = createServer({ ...authority.issue(), ALPNProtocols: ['h2'] }, (socket) => {
@@ -46,7 +47,7 @@ async function start(t: TestContext, answer: Answer) {
     let held = Buffer.alloc(0);
     let at = prefaceBytes;
     socket.on('error', () => {});
-    socket.write(frame(settings, 0, 0));
+    socket.write(greeting);
     socket.on('data', (bytes: Buffer) => {
       held = Buffer.concat([held, bytes]);
       while (held.length >= at + 9) {
@@ -123,6 +124,18 @@ test('HTTP/2 frames: connections that are closed in an answer fail it', async (t
   const { error } = await ask();
   assert.match(String(error), /destroyed/);
   assert.equal(sockets.length, 1);
+});
+
+test('HTTP/2 frames: a session that ends in an answer, or was none, may be HTTP/1.1', async (t) => {
+  const ended = await start(t, (socket, stream) => {
+    socket.end(Buffer.concat([head(stream), hello(stream)]));
+  });
+  const cut = failureOf((await ended.ask()).error, true);
+  assert.deepEqual([cut.error.message, cut.isStale], ['connection closed', true]);
+  const text = Buffer.from('HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello');
+  const other = await start(t, () => {}, text);
+  const none = failureOf((await other.ask()).error, false);
+  assert.deepEqual([none.error.message, none.isStale], ['malformed answer: no valid HTTP/2', true]);
 });
 
 test('HTTP/2 frames: those that hold nothing end soon', { timeout: 60_000 }, async (t) => {
