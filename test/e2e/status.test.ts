@@ -80,6 +80,19 @@ describe('status', { concurrency: 2 }, () => {
     assert.doesNotMatch(text, /for example/);
   });
 
+  test('status: a host that asks for a long pause is said to', { timeout }, async (t) => {
+    const head = { 'retry-after': '99999999999' };
+    const server = createServer((_, answer) => answer.writeHead(503, head).end());
+    t.after(() => server.close());
+    await once(server.listen(0, '127.0.0.1'), 'listening');
+    const cluster = new Cluster(t);
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+    await cluster.master([url, '--ignore-robots', '--slaves', '1']);
+    let text = '';
+    while (!text.includes(url)) text = await cluster.ask('status');
+    assert.match(text, /: 503 Service Unavailable, so it waits for 24\.0 h$/m);
+  });
+
   test('status: rates, and a time that knows the delay of the slowest host', {
     timeout,
   }, async (t) => {

@@ -4,6 +4,7 @@
  * tried again are the same for all kinds. `apply` calls it.
  */
 import assert from 'node:assert/strict';
+import { clockMs } from '../../machine/clock.ts';
 import type { Unfetched } from '../../store/result-rows.ts';
 import type { Told } from '../kinds/kind.ts';
 import { crawlKindOf } from '../kinds/kinds.ts';
@@ -41,7 +42,7 @@ export class Outcomes {
     const { task, error, retryAt, slave, attempts = task.attempts + 1 } = failure;
     if (retryAt !== undefined && attempts < batch.crawl.spec.attemptsMax) {
       batch.retry(task, { attempts, notBefore: retryAt }, error, at);
-      batch.crawl.books.tried(error, task.url);
+      batch.crawl.books.tried(error, task.url, retryAt - clockMs());
     } else crawlKindOf(task).fail(batch, task, { error, attempts, slave, at });
   }
 

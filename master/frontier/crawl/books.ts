@@ -14,6 +14,9 @@ import { RuleBooks } from './rule-books.ts';
 import { SeedAnswers } from './seed-answers.ts';
 
 const exampleCharsMax = 200;
+/** Above the longest back-off. */
+const toldWaitMs = 600_000;
+const hourMs = 3_600_000;
 
 const none: CrawlCounters = {
   waiting: 0,
@@ -171,9 +174,11 @@ export class Books {
     this.tried(error, url);
   }
 
-  /** A fetch failed, and may be tried again. */
-  tried({ kind, message }: FetchErrorBody, url: string): void {
-    this.examples[kind] = `${url.slice(0, exampleCharsMax)}: ${message || kind}`;
+  /** A fetch failed, and may be tried again, after `waitMs`. A wait beyond the back-off is what the
+   *  host has asked for, and nobody would expect it. */
+  tried({ kind, message }: FetchErrorBody, url: string, waitMs = 0): void {
+    const hours = waitMs < toldWaitMs ? '' : `, so it waits for ${(waitMs / hourMs).toFixed(1)} h`;
+    this.examples[kind] = `${url.slice(0, exampleCharsMax)}: ${message || kind}${hours}`;
   }
 
   /** A buried URL is about to be admitted again. */
