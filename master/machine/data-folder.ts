@@ -1,7 +1,8 @@
 /**
  * The data folder: one master at a time. `master.lock` names the process that uses it, by process
  * id and start time. So a lock left by `kill -9` is recognised at once, even if another process now
- * has its id. A lock of another machine (or container) counts while it is touched. It names its own
+ * has its id. A lock of another machine or container counts while it is touched: a container may
+ * have the host name of its machine, and numbers its processes by itself. A lock names its own
  * file, too, so that a copy of the folder, which has a copy of the lock, is free.
  */
 import {
@@ -11,6 +12,7 @@ import {
   fstatSync,
   openSync,
   readFileSync,
+  readlinkSync,
   renameSync,
   rmSync,
   statSync,
@@ -48,6 +50,8 @@ export function localAddress(host: string, port: number): string {
 type Process = { readonly pid: number; readonly started: string };
 type Owner = Process & {
   readonly host: string;
+  /** The namespace of its process id, on Linux; one of an earlier version lacks it. */
+  readonly space?: string;
   /** The program that has started it, and without which it ends. */
   readonly program?: Process;
   /** Device and inode of its lock; one of an earlier version lacks it. */
@@ -71,8 +75,8 @@ const leavingMs = 15_000;
 const lookEveryMs = 50;
 /** How long a process may take to write its lock. */
 const writingMs = 200;
-/** A lock that seems to be a copy and was not touched for this long is one. */
-const copyMs = 2.5 * touchEveryMs;
+/** A lock whose process cannot be seen, and that was not touched for this long, is left over. */
+const untouchedMs = 2.5 * touchEveryMs;
 
 export class DataFolder {
   readonly path: string;
@@ -135,8 +139,8 @@ export class DataFolder {
         const owner = ownerIn(text);
         if (owner !== undefined && isAlive(owner, lock)) {
           throw new ConfigError(
-            `the data folder ${path} is in use by the master with process id ${owner.pid}; ` +
-              'stop it, or choose another --data',
+            `the data folder ${path} is in use by the master with process id ${owner.pid}` +
+              `${placeOf(owner)}; stop it, or choose another --data`,
           );
         }
         if (owner !== undefined) refuseSharedResults(path, owner, taker);
@@ -274,7 +278,7 @@ function sleep(ms: number): void {
 function isLeaving(lock: string): boolean {
   const owner = readOwner(lock);
   if (owner?.program === undefined || !isAlive(owner, lock)) return false;
-  return owner.host === hostname() && !isRunning(owner.program);
+  return isHere(owner) && !isRunning(owner.program);
 }
 
 function processOf(pid: number): Process {
@@ -291,8 +295,10 @@ function take(lock: string, { program, outFolder }: Taker): string | undefined {
     throw error;
   }
   try {
+    const space = processSpace();
     const owner: Owner = {
       host: hostname(),
+      ...(space !== undefined && { space }),
       ...processOf(process.pid),
       ...(program !== undefined && { program: processOf(program) }),
       ...(outFolder !== undefined && { out: resolve(outFolder), data: resolve(dirname(lock)) }),
@@ -332,18 +338,46 @@ function ownerIn(text: string | undefined): Owner | undefined {
 
 function isAlive(owner: Owner, lock: string): boolean {
   if (owner.host !== hostname()) return Date.now() - statSync(lock).mtimeMs < staleMs;
-  return isRunning(owner) && !isCopy(owner, lock);
+  return isHere(owner) ? isRunning(owner) && !isCopy(owner, lock) : isTouched(lock);
+}
+
+/** Whether its process id means the same to this process. */
+function isHere({ host, space }: Owner): boolean {
+  return host === hostname() && (space === undefined || space === processSpace());
+}
+
+/** For a message: where to look for its process, if not here. */
+function placeOf(owner: Owner): string {
+  if (isHere(owner)) return '';
+  return owner.host === hostname() ? ' of another container' : ` on ${owner.host}`;
+}
+
+/** Undefined: the system does not show it. Source: pid_namespaces(7). */
+function processSpace(): string | undefined {
+  try {
+    return readlinkSync('/proc/self/ns/pid');
+  } catch {
+    return undefined;
+  }
 }
 
 /** The lock of another folder, copied with its files. Other programs may put a lock back under its
  *  name, and some file systems number files anew: then its master goes on touching it. */
 function isCopy({ file }: Owner, lock: string): boolean {
+  const found = statSync(lock, { bigint: true, throwIfNoEntry: false });
+  if (file === undefined || found === undefined || fileName(found) === file) return false;
+  return !isTouched(lock);
+}
+
+/** Whether a master goes on touching it; waits until that is known. */
+function isTouched(lock: string): boolean {
   const look = () => statSync(lock, { bigint: true, throwIfNoEntry: false });
   const first = look();
-  if (file === undefined || first === undefined || fileName(first) === file) return false;
+  if (first === undefined) return false;
   const age = Date.now() - Number(first.mtimeMs);
-  if (age < copyMs) sleep(copyMs - Math.max(0, age));
-  return look()?.mtimeNs === first.mtimeNs;
+  if (age < untouchedMs) sleep(untouchedMs - Math.max(0, age));
+  const last = look();
+  return last !== undefined && last.mtimeNs !== first.mtimeNs;
 }
 
 function isRunning({ pid, started }: Process): boolean {
