@@ -51,6 +51,7 @@ const serviceSchema = z.object({
     })
     .optional(),
   depends_on: z.record(z.string(), z.object({ condition: z.string() })).optional(),
+  deploy: z.object({ replicas: z.coerce.string() }).optional(),
 });
 type Service = z.infer<typeof serviceSchema>;
 
@@ -169,6 +170,14 @@ describe('docker-compose.yml', () => {
     assert.equal(services.master.healthcheck?.test[0], 'CMD', 'no shell');
     assert.equal(services.slave.container_name, undefined);
     assert.equal(services.slave.ports, undefined);
+  });
+
+  test('a later `up` starts as many slaves: their number can stand in .env', () => {
+    const text = readFileSync(join(root, 'docker-compose.yml'), 'utf8');
+    const raw = z
+      .object({ services: z.object({ slave: serviceSchema }) })
+      .parse(parse(text, { merge: true }));
+    assert.match(raw.services.slave.deploy?.replicas ?? '', /^\$\{ORB_SCALE:-\d\}$/);
   });
 
   test('nobody outside this machine reaches the port unless told to', () => {
