@@ -14,7 +14,7 @@ import { documentFiles, proseOf, readDocument } from '../support/documents.ts';
 const readmeLinesMax = 250;
 const refused = /parted by|kept to|is none|without doubles|what pages ask|whoever/gi;
 /** Options of other programs. */
-const foreignOptions = new Set(['--scale', '--port', '--silent', '--system', '--now']);
+const foreignOptions = new Set(['--scale', '--build', '--port', '--silent', '--system', '--now']);
 
 const others = ['ARCHITECTURE.md', 'PROTOCOL.md', 'CHANGELOG.md'];
 const files = [...documentFiles, ...others];
