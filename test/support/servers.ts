@@ -4,18 +4,20 @@
  */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, chownSync, existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createConnection, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import postgres from 'postgres';
+import type { Identity } from '../../selftest/site.ts';
 
 const startMs = 30_000;
+const nobody = 65_534;
 
 /** Runs a program as `nobody`, because a database refuses to run as root. */
 function asNobody(command: readonly string[]): readonly string[] {
   if (process.getuid?.() !== 0) return command;
-  return ['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups', ...command];
+  return ['setpriv', `--reuid=${nobody}`, `--regid=${nobody}`, '--clear-groups', ...command];
 }
 
 function found(names: readonly string[]): string | undefined {
@@ -125,8 +127,9 @@ export class Server {
   }
 }
 
-/** A PostgreSQL server whose user `postgres` needs no password; undefined: it is not installed. */
-export async function startPostgres(): Promise<Server | undefined> {
+/** A PostgreSQL server whose user `postgres` needs no password; undefined: it is not installed.
+ *  `identity`: it offers TLS with it. */
+export async function startPostgres(identity?: Identity): Promise<Server | undefined> {
   const bin = found([
     ...['/usr/local/bin', '/usr/lib/postgresql/17/bin', '/usr/lib/postgresql/15/bin'].map(
       (folder) => `${folder}/postgres`,
@@ -140,9 +143,16 @@ export async function startPostgres(): Promise<Server | undefined> {
         ...['-D', join(folder, 'data'), '-U', 'postgres', '-A', 'trust', '--no-sync', '-E', 'UTF8'],
       ]);
       execFileSync(program, args, { stdio: 'ignore', cwd: folder });
+      if (identity === undefined) return;
+      for (const [name, text] of Object.entries(identity)) {
+        const path = join(folder, 'data', `server.${name === 'cert' ? 'crt' : name}`);
+        writeFileSync(path, text, { mode: 0o600 });
+        if (process.getuid?.() === 0) chownSync(path, nobody, nobody);
+      }
     },
     command: (folder, port) => [
       ...[bin, '-D', join(folder, 'data'), '-p', String(port)],
+      ...(identity === undefined ? [] : ['-c', 'ssl=on']),
       ...['-c', 'listen_addresses=127.0.0.1', '-c', 'unix_socket_directories='],
     ],
     // It accepts connections while it still starts.

@@ -50,6 +50,22 @@ export async function driver<T>(name: string, version: string, load: () => Promi
   }
 }
 
+/** Of Node, of OpenSSL, and of the driver of MySQL, which has one code for all. */
+const ofTls =
+  /^(?:ERR_TLS|ERR_SSL|CERT_|UNABLE_TO_|SELF_SIGNED|DEPTH_ZERO|HOSTNAME_MISMATCH|INVALID_CA|HANDSHAKE_SSL)/;
+/** The authority that signed the certificate is not known. Source: OpenSSL, verify(1). */
+const ofAuthority = /self-signed certificate|unable to (?:get|verify)/;
+
+/** Returns the words of an error of TLS; undefined: it is another one. The crawl waits, since its
+ *  operator can put it right at the server alone. */
+export function tlsText(error: Error): string | undefined {
+  const code = codeOf(error) ?? '';
+  if (!ofTls.test(code)) return undefined;
+  const text = messageOf(error) || code;
+  if (!ofAuthority.test(text)) return text;
+  return `${text}: start the master with NODE_EXTRA_CA_CERTS, the file of the server's authority`;
+}
+
 /** The same error with the name of the output in front, and without what is secret. */
 export function named(name: string, error: unknown): unknown {
   if (!(error instanceof ConfigError)) return error;

@@ -2,11 +2,11 @@
  * The output of a crawl to MySQL or MariaDB. A unique index of theirs cannot hold a whole text, so
  * that of a key lies over a column that they calculate, `_key`: the SHA-256 of the key's fields.
  */
-import type { Connection, ResultSetHeader, RowDataPacket } from 'mysql2/promise';
+import type { Connection, ResultSetHeader, RowDataPacket, SslOptions } from 'mysql2/promise';
 import { codeOf, messageOf } from '../../../shared/errors.ts';
 import type { NamedOutput } from '../../../shared/outputs.ts';
 import { HeldError, type SinkKind, UnavailableError } from '../sink.ts';
-import { driver, type OutputContext, urlOf } from './context.ts';
+import { driver, type OutputContext, tlsText, urlOf } from './context.ts';
 import { type CursorName, movedCursor } from './cursor-sink.ts';
 import { type Patience, silentText } from './patience.ts';
 import { type Column, type ColumnType, plainOf, type Row, wellFormedJson } from './rows.ts';
@@ -60,15 +60,13 @@ class MysqlSession implements SqlSession {
     context: OutputContext,
     patience: Patience,
   ): Promise<MysqlSession> {
-    const url = urlOf(context, output).replace(/^mariadb:/, 'mysql:');
-    if (!URL.canParse(url) || new URL(url).pathname.length < 2) {
-      throw new HeldError('its URL is not one of MySQL: mysql://user@host/database');
-    }
+    const { uri, ssl } = partsOfUrl(urlOf(context, output).replace(/^mariadb:/, 'mysql:'));
     const { createConnection } = await driver('mysql2', '3.24.6', () => import('mysql2/promise'));
     // It throws at once where the URL is not to its taste.
     const connecting = (async () =>
       await createConnection({
-        uri: url,
+        uri,
+        ...(ssl !== undefined && { ssl }),
         connectTimeout: connectMs,
         charset: 'utf8mb4_bin',
         timezone: 'Z',
@@ -284,6 +282,45 @@ class MysqlSession implements SqlSession {
   }
 }
 
+/** As the clients of MySQL name them: which TLS an operator demands. */
+const tlsModes: Readonly<Record<string, SslOptions | undefined>> = {
+  DISABLED: undefined,
+  REQUIRED: { rejectUnauthorized: false },
+  VERIFY_CA: { rejectUnauthorized: true },
+  VERIFY_IDENTITY: { rejectUnauthorized: true, verifyIdentity: true },
+};
+/** The driver's own parameters of a URL, and those that the output sets itself. */
+const parameters = ['ssl', 'socketPath', 'compress', 'charset', 'timezone', 'connectTimeout'];
+
+/** The driver leaves out parameters that it does not know, so that a demand for TLS in the words of
+ *  another one would end in plain text. @throws HeldError it is not a URL of MySQL */
+function partsOfUrl(url: string): { readonly uri: string; readonly ssl?: SslOptions } {
+  if (!URL.canParse(url) || new URL(url).pathname.length < 2) {
+    throw new HeldError('its URL is not one of MySQL: mysql://user@host/database');
+  }
+  const parsed = new URL(url);
+  const { searchParams } = parsed;
+  const mode = searchParams.get('ssl-mode')?.toUpperCase();
+  const modes = Object.keys(tlsModes);
+  if (mode !== undefined && !modes.includes(mode)) {
+    throw new HeldError(`the ssl-mode of its URL must be one of ${modes.join(', ')}`);
+  }
+  // The driver would check the certificate of an address as if it were `localhost`.
+  if (mode === 'VERIFY_IDENTITY' && /^\[|(?:^|\.)\d+$/.test(parsed.hostname)) {
+    throw new HeldError('its ssl-mode VERIFY_IDENTITY needs the name of the host: give no address');
+  }
+  searchParams.delete('ssl-mode');
+  const unknown = [...searchParams.keys()].filter((name) => !parameters.includes(name));
+  if (unknown.length > 0 || !/^(?:\{.*\})?$/.test(searchParams.get('ssl') ?? '')) {
+    throw new HeldError(
+      `its URL has a parameter that is not known: ${unknown.join(', ') || 'ssl without {…}'}; ` +
+        'leave it out (TLS is ssl-mode=VERIFY_IDENTITY, VERIFY_CA or REQUIRED)',
+    );
+  }
+  const ssl = mode === undefined ? undefined : tlsModes[mode];
+  return { uri: parsed.href, ...(ssl !== undefined && { ssl }) };
+}
+
 /** By the numbers of their records. */
 type RowCounts = ReadonlyMap<number, number>;
 
@@ -384,6 +421,8 @@ const passing = new Set([
 const isFull = /\b(?:errcode|errno|error):? "?(?:28|122)\b/i;
 
 function faultOf(error: Error): Error {
+  const ofTls = tlsText(error);
+  if (ofTls !== undefined) return new UnavailableError(ofTls, error);
   const code = codeOf(error) ?? '';
   const number = 'errno' in error ? Number(error.errno) : 0;
   const isSilent = code === 'ETIMEDOUT';
