@@ -8,7 +8,7 @@ import type { RedisClientType } from '@redis/client';
 import { codeOf, messageOf } from '../../../shared/errors.ts';
 import type { NamedOutput } from '../../../shared/outputs.ts';
 import { HeldError, type SinkKind, UnavailableError } from '../sink.ts';
-import { driver, type OutputContext, urlOf } from './context.ts';
+import { driver, type OutputContext, tlsText, urlOf } from './context.ts';
 import {
   type CursorName,
   type CursorSession,
@@ -136,6 +136,13 @@ class RedisSession implements CursorSession {
     patience: Patience,
   ): Promise<RedisSession> {
     const url = urlOf(context, output);
+    // The driver would leave them out, and `tls=true` would be no TLS.
+    if (url.includes('?')) {
+      throw new HeldError(
+        'its URL has parameters behind ?, which Redis has none of; leave them out ' +
+          '(rediss://… is with TLS)',
+      );
+    }
     const { createClient } = await driver('@redis/client', '6.3.1', () => import('@redis/client'));
     let client: RedisClientType;
     try {
@@ -239,6 +246,8 @@ const passing =
 const placeInScript = /,? script: [0-9a-f]{40}, on @user_script:\d+\.?$/;
 
 function faultOf(error: Error): Error {
+  const ofTls = tlsText(error);
+  if (ofTls !== undefined) return new UnavailableError(ofTls, error);
   const said = messageOf(error).replace(placeInScript, '');
   const isFull = said.startsWith('OOM ');
   const text = isFull ? `${said} Raise its maxmemory, or delete something in it` : said;
