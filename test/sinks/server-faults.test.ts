@@ -80,6 +80,35 @@ test('MariaDB: a table whose index is of another key is refused', async (t) => {
   });
 });
 
+test('MariaDB: a row that is no packet of the server holds the crawl; many small ones are', async (t) => {
+  const server = await startMariadb(['--max-allowed-packet=1M']);
+  if (server === undefined) return t.skip('MariaDB is not installed');
+  t.after(() => server.close());
+  const url = `mysql://orb@127.0.0.1:${server.port}/orb`;
+  const { kind } = kindOf(t, url);
+  const sink = await kind.open(crawlWith(before), undefined);
+  // Three bytes each, and together more than a packet.
+  const rows = Array.from({ length: 8 }, () => ({ title: '\u20ac'.repeat(60_000) }));
+  await sink.write(itemsFrom(1, ...rows));
+  await assert.rejects(sink.write(itemsFrom(9, { title: 'x'.repeat(3 << 20) })), (error) => {
+    assert.ok(error instanceof HeldError, String(error));
+    assert.match(
+      error.message,
+      /^mysql: a row is a statement of 3\d+ bytes, and max_allowed_packet /,
+    );
+    return true;
+  });
+  const root = await createConnection(`mysql://root@127.0.0.1:${server.port}/orb`);
+  await root.query('SET GLOBAL max_allowed_packet = 16777216');
+  await sink.write(itemsFrom(9, { title: 'x'.repeat(3 << 20) }));
+  await sink.close();
+  const [found] = await root.query(
+    'SELECT COUNT(*) AS count, MAX(LENGTH(title)) AS most FROM book',
+  );
+  assert.deepEqual(found, [{ count: 9, most: 3 << 20 }]);
+  await root.end();
+});
+
 test('Redis: one that is full says what to do', async (t) => {
   const server = await startRedis();
   if (server === undefined) return t.skip('Redis is not installed');

@@ -13,8 +13,10 @@ import { type Column, type ColumnType, plainOf, type Row, wellFormedJson } from 
 import { kindOf, lastOfEach, ownColumns, type SqlSession, type SqlWrite, sqlKind } from './sql.ts';
 
 const connectMs = 5_000;
-/** Characters of one INSERT: servers take packets of 4 MiB at least. */
+/** Characters of one INSERT, unless a row is longer, or the server takes less. */
 const textMax = 1 << 19;
+/** Bytes of a character at most. */
+const characterMax = 3;
 /** Which mode a server has is its operator's; the text of statements must not depend on it. */
 const modes = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION,NO_AUTO_VALUE_ON_ZERO';
 const text = 'longtext CHARACTER SET utf8mb4 COLLATE utf8mb4_bin';
@@ -48,6 +50,8 @@ class MysqlSession implements SqlSession {
   readonly #patience: Patience;
   /** Columns of time, by table: they take no RFC 3339. */
   readonly #times = new Map<string, Set<string>>();
+  /** Bytes of a statement that the server takes. */
+  #packetMax = Number.POSITIVE_INFINITY;
 
   private constructor(connection: Connection, patience: Patience) {
     this.#connection = connection;
@@ -85,6 +89,8 @@ class MysqlSession implements SqlSession {
       // to be seen.
       await session.#do('SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ');
       await session.#do(`SET SESSION sql_mode = '${modes}', time_zone = '+00:00'`);
+      const [server] = await session.#rows('SELECT @@max_allowed_packet AS packet', []);
+      session.#packetMax = Number(server?.['packet']);
       await session.#do(
         'CREATE TABLE IF NOT EXISTS orbweaver_cursors (crawl varchar(64) CHARACTER SET ascii, ' +
           'sink varchar(64) CHARACTER SET ascii, seq bigint NOT NULL, ' +
@@ -207,15 +213,19 @@ class MysqlSession implements SqlSession {
     const into = `INSERT INTO ${quotedTable(table)} (${list}) VALUES `;
     const how = conflictText(names, key, onConflict);
     const send = async (tuples: readonly string[]) => {
-      if (tuples.length > 0) await this.#do(`${into}${tuples.join(',')}${how}`);
+      if (tuples.length === 0) return;
+      const statement = `${into}${tuples.join(',')}${how}`;
+      this.#refuseLong(statement);
+      await this.#do(statement);
     };
+    const lengthMax = Math.min(textMax, this.#packetMax / (2 * characterMax));
     const isUpdate = key !== undefined && onConflict === 'update';
     let tuples: string[] = [];
     let length = 0;
     for (const { seq, values } of isUpdate ? lastOfEach(rows, key) : rows) {
       const own = columns.map(({ name, type }) => stored(values[name], type, times.has(name)));
       const tuple = `(${this.#connection.escape([cursor.crawl, seq, ...own])})`;
-      if (length + tuple.length > textMax) {
+      if (length + tuple.length > lengthMax) {
         await send(tuples);
         [tuples, length] = [[], 0];
       }
@@ -223,6 +233,18 @@ class MysqlSession implements SqlSession {
       length += tuple.length;
     }
     await send(tuples);
+  }
+
+  /** The server would close the connection, mostly before its reason is read. One byte of a packet
+   *  is the command. */
+  #refuseLong(statement: string): void {
+    if (statement.length * characterMax < this.#packetMax) return;
+    const bytes = Buffer.byteLength(statement) + 1;
+    if (bytes <= this.#packetMax) return;
+    throw new HeldError(
+      `a row is a statement of ${bytes} bytes, and max_allowed_packet of the server is ` +
+        `${this.#packetMax}; raise that, then resume`,
+    );
   }
 
   /** Rows that did not come in, because their key was there. `before`: what the table had, as
