@@ -130,3 +130,27 @@ test('Redis: one that is full says what to do', async (t) => {
   });
   await sink.close();
 });
+
+test('Redis: one that deletes records when it is full gets none', async (t) => {
+  const server = await startRedis();
+  if (server === undefined) return t.skip('Redis is not installed');
+  t.after(() => server.close());
+  const url = `redis://127.0.0.1:${server.port}/0`;
+  const client = await createClient({ url }).connect();
+  await client.sendCommand(['CONFIG', 'SET', 'maxmemory-policy', 'allkeys-lru']);
+  const { kind } = kindOf(t, url);
+  // Without a limit nothing is deleted.
+  await (await kind.open(crawlWith(before), undefined)).close();
+  await client.sendCommand(['CONFIG', 'SET', 'maxmemory', '100mb']);
+  await assert.rejects(kind.open(crawlWith(before), undefined), (error) => {
+    assert.ok(error instanceof HeldError, String(error));
+    assert.match(error.message, /maxmemory-policy is allkeys-lru; change that: CONFIG SET /);
+    return true;
+  });
+  await client.sendCommand(['CONFIG', 'SET', 'maxmemory-policy', 'volatile-lru']);
+  const sink = await kind.open(crawlWith(before), undefined);
+  await sink.write(item(1));
+  await sink.close();
+  assert.equal(await client.sendCommand(['LLEN', 'book']), 1);
+  client.destroy();
+});

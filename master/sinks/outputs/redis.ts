@@ -162,11 +162,29 @@ class RedisSession implements CursorSession {
     const session = new RedisSession(client, patience);
     try {
       await session.#timed(client.connect(), connectMs);
+      await session.#refuseEviction();
       return session;
     } catch (error) {
       await session.close();
       throw error;
     }
+  }
+
+  /** A server that is a cache deletes the list and keeps the cursor: nobody would miss the records.
+   *  `volatile-…` leaves keys without an end alone. A user may be without the right to ask.
+   *  @throws HeldError it deletes any key when it is full */
+  async #refuseEviction(): Promise<void> {
+    const info = await this.#call('INFO', 'memory').catch((error: unknown) => {
+      if (/^(?:NOPERM|ERR unknown)/.test(messageOf(error))) return '';
+      throw error;
+    });
+    const [, max = '0'] = /^maxmemory:(\d+)/m.exec(String(info)) ?? [];
+    const [, policy = ''] = /^maxmemory_policy:(\S+)/m.exec(String(info)) ?? [];
+    if (max === '0' || !policy.startsWith('allkeys')) return;
+    throw new HeldError(
+      `the server deletes records when it is full: its maxmemory-policy is ${policy}; ` +
+        'change that: CONFIG SET maxmemory-policy noeviction',
+    );
   }
 
   async cursor(of: CursorName): Promise<number | undefined> {
