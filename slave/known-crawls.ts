@@ -51,6 +51,7 @@ export class KnownCrawls {
     const identities = new Identities(spec, proxies, randomInt(2 ** 16), known?.identities);
     const logins = this.#loginsOf(id, spec, round, known?.logins);
     this.#byId.set(id, { spec, identities, logins, isStale: false });
+    this.#keepProxies();
     rules.learn(id, spec, name);
   }
 
@@ -58,6 +59,7 @@ export class KnownCrawls {
     this.#byId.delete(id);
     this.#options.rules.forget(id);
     this.#options.folders.crawlEnded();
+    this.#keepProxies();
   }
 
   /** Another session begins. A crawl of which the whole last one said nothing has ended while the
@@ -71,6 +73,11 @@ export class KnownCrawls {
 
   #wants(folder: string): boolean {
     return [...this.#byId.values()].some(({ spec }) => spec.imagesTo === folder);
+  }
+
+  #keepProxies(): void {
+    const urls = [...this.#byId.values()].flatMap(({ spec }) => spec.proxies);
+    this.#options.proxies.keep(new Set(urls));
   }
 
   #loginsOf(crawl: number, { login }: FetchSpec, round: number, before?: Logins) {

@@ -104,6 +104,7 @@ export class Worker {
         options.log.info({ proxy: name }, 'proxy in use again');
         this.#tellProxies();
       },
+      onForgotten: () => this.#tellProxies(),
     });
     this.#trains = new Trains({
       begin: (task) => {

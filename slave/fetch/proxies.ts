@@ -16,10 +16,13 @@ const refusedMsMax = 10_000;
 /** Refused tunnels in a row; a single one may be the fault of the host. */
 const refusalsMax = 3;
 
-/** Called when a proxy is set aside for some ms, or in use again. */
 type ProxyEvents = {
+  /** It is set aside for some ms. */
   readonly onAside: (proxy: ProxyServer, reason: string, ms: number) => void;
+  /** It is in use again. */
   readonly onBack?: (proxy: ProxyServer) => void;
+  /** A proxy that did not work is forgotten. */
+  readonly onForgotten?: () => void;
 };
 
 export class ProxyServer {
@@ -107,6 +110,13 @@ export class Proxies {
         ? []
         : [{ name, reason, forMs: Math.ceil(Math.max(0, asideUntil - now)) }],
     );
+  }
+
+  /** Forgets the others: the crawls that had them have ended, or have other ones. */
+  keep(urls: ReadonlySet<string>): void {
+    const others = [...this.#known].filter(([url]) => !urls.has(url));
+    for (const [url] of others) this.#known.delete(url);
+    if (others.some(([, { reason }]) => reason !== undefined)) this.#events.onForgotten?.();
   }
 
   of(url: string): ProxyServer {

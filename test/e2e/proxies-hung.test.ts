@@ -44,10 +44,13 @@ for (const [proxyScheme, scheme] of [
     await slave.said(/proxy set aside: (the proxy does not answer|no answer of the proxy within)/);
     await master.said(/is done/);
     const client = await cluster.connect();
-    const { sessions } = await client.request('crawl.list', {});
+    const troubles = async () => {
+      const { sessions } = await client.request('crawl.list', {});
+      return sessions.find(({ role }) => role === 'slave')?.proxies ?? [];
+    };
+    // No crawl has it any more: the slave forgets it as soon as it hears of the end.
+    while ((await troubles()).length > 0);
     await client.close();
-    const [trouble] = sessions.find(({ role }) => role === 'slave')?.proxies ?? [];
-    assert.equal(trouble?.name, `${proxyScheme}://127.0.0.1:${mute.port}`);
     master.signal('SIGTERM');
     slave.signal('SIGTERM');
     await assertLeaves(master, slave);
