@@ -284,11 +284,18 @@ const passing = new Set([
   13435, 13436, 14031,
 ]);
 
-function faultOf(error: Error): Error {
-  if (!error.name.startsWith('Mongo')) return error;
+function faultOf(thrown: Error): Error {
+  if (!thrown.name.startsWith('Mongo')) return thrown;
+  const error = withoutBulk(thrown);
   const text = messageOf(error);
   const isAnswer = /^Mongo(?:Server|BulkWrite)Error$/.test(error.name);
   const code = Number(codeOf(error) ?? 0);
   if (!isAnswer || passing.has(code)) return new UnavailableError(text, error);
   return new HeldError(`${text}; put that right`, error);
+}
+
+/** The driver puts what ends a bulk write, as a lost connection, into an error of an answer. */
+function withoutBulk(error: Error): Error {
+  const inner = 'errorResponse' in error ? error.errorResponse : undefined;
+  return inner instanceof Error ? inner : error;
 }
