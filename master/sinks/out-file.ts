@@ -176,6 +176,8 @@ export class OutFile {
     } catch (error) {
       // Removed by another machine, on a network file system.
       if (codeOf(error) === 'ESTALE') throw goneFrom(this.path, this.#mark);
+      // Made immutable while it is open (`chattr +i`), which its mode cannot do.
+      if (pathCodes.has(codeOf(error))) throw unusable(this.path, error);
       if (error instanceof Error && !(error instanceof HeldError)) {
         error.message = `cannot write ${this.path}: ${messageOf(error)}`;
       }

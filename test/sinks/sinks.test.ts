@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
 import {
   existsSync,
   mkdirSync,
@@ -14,8 +15,10 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import Database from 'libsql';
 import { filesKind } from '../../master/sinks/files-kind.ts';
+import { HeldError } from '../../master/sinks/sink.ts';
 import { outputKind } from '../../master/sinks/sinks.ts';
 import { namedOutputs, outputOf } from '../../shared/outputs.ts';
+import { before, crawlWith, itemsFrom, kindOf } from '../support/columns.ts';
 import { parquetFiles, rowsOfParquet } from '../support/parquet.ts';
 import { SinkRig } from '../support/sink-rig.ts';
 import { sinkContract } from './contract.ts';
@@ -163,4 +166,22 @@ test('files: the end of a crawl does not wait for another commit', async (t) => 
   rig.queue.end(rig.crawl);
   await rig.until(() => rig.crawl.unwritten === 0 || ++turns > 25, 10);
   assert.equal(rig.crawl.unwritten, 0);
+});
+
+test('files: one that is made immutable while it is written holds its crawl', async (t) => {
+  const { kind, folder } = kindOf(t, 'jsonl:a.jsonl');
+  const path = join(folder, 'a.jsonl');
+  const sink = await kind.open(crawlWith(before), undefined);
+  t.after(() => sink.close());
+  await sink.write(itemsFrom(1, { title: 'a' }));
+  if (spawnSync('chattr', ['+i', path]).status !== 0) return t.skip('chattr cannot be used here');
+  t.after(() => spawnSync('chattr', ['-i', path]));
+  await assert.rejects(sink.write(itemsFrom(2, { title: 'b' })), (error) => {
+    assert.ok(error instanceof HeldError, String(error));
+    assert.match(error.message, /^jsonl: cannot write .*a\.jsonl: EPERM: .*; mend that, or /);
+    return true;
+  });
+  spawnSync('chattr', ['-i', path]);
+  await sink.write(itemsFrom(2, { title: 'b' }));
+  assert.equal(readFileSync(path, 'utf8'), '{"title":"a"}\n{"title":"b"}\n');
 });
