@@ -109,6 +109,32 @@ test('MariaDB: a row that is no packet of the server holds the crawl; many small
   await root.end();
 });
 
+test('MariaDB: a user without the right to make tables writes to those that are there', async (t) => {
+  const server = await startMariadb();
+  if (server === undefined) return t.skip('MariaDB is not installed');
+  t.after(() => server.close());
+  const url = `mysql://orb@127.0.0.1:${server.port}/orb#key=title`;
+  const root = await createConnection(`mysql://root@127.0.0.1:${server.port}/orb`);
+  await root.query("CREATE USER guest@'127.0.0.1'");
+  await root.query("GRANT SELECT, INSERT, UPDATE ON orb.* TO guest@'127.0.0.1'");
+  const guest = kindOf(t, url.replace('orb@', 'guest@')).kind;
+  const crawl = crawlWith(before);
+  await assert.rejects(guest.open(crawl, undefined), (error) => {
+    assert.ok(error instanceof HeldError, String(error));
+    assert.match(error.message, /^mysql: CREATE command denied .*orbweaver_cursors`; put that /);
+    return true;
+  });
+  const first = await kindOf(t, url).kind.open(crawl, undefined);
+  await first.write(item(1));
+  await first.close();
+  const sink = await guest.open(crawl, { seq: 1 });
+  await sink.write(item(2));
+  await sink.close();
+  const [rows] = await root.query('SELECT title FROM book ORDER BY _seq');
+  assert.deepEqual(rows, [{ title: 't1' }, { title: 't2' }]);
+  await root.end();
+});
+
 test('Redis: one that is full says what to do', async (t) => {
   const server = await startRedis();
   if (server === undefined) return t.skip('Redis is not installed');

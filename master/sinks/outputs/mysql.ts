@@ -91,15 +91,27 @@ class MysqlSession implements SqlSession {
       await session.#do(`SET SESSION sql_mode = '${modes}', time_zone = '+00:00'`);
       const [server] = await session.#rows('SELECT @@max_allowed_packet AS packet', []);
       session.#packetMax = Number(server?.['packet']);
-      await session.#do(
-        'CREATE TABLE IF NOT EXISTS orbweaver_cursors (crawl varchar(64) CHARACTER SET ascii, ' +
-          'sink varchar(64) CHARACTER SET ascii, seq bigint NOT NULL, ' +
-          'PRIMARY KEY (crawl, sink)) ENGINE=InnoDB',
-      );
+      await session.#makeCursors();
       return session;
     } catch (error) {
       await session.close();
       throw error;
+    }
+  }
+
+  /** A user without the right to make tables may find it there. */
+  async #makeCursors(): Promise<void> {
+    try {
+      await this.#do(
+        'CREATE TABLE IF NOT EXISTS orbweaver_cursors (crawl varchar(64) CHARACTER SET ascii, ' +
+          'sink varchar(64) CHARACTER SET ascii, seq bigint NOT NULL, ' +
+          'PRIMARY KEY (crawl, sink)) ENGINE=InnoDB',
+      );
+    } catch (error) {
+      if (!(error instanceof HeldError)) throw error;
+      await this.#do('SELECT seq FROM orbweaver_cursors LIMIT 0').catch(() => {
+        throw error;
+      });
     }
   }
 
