@@ -11,6 +11,7 @@ import {
   fileOf,
   isFileKind,
   isOutside,
+  isSameTarget,
   keyKinds,
   type Output,
   type OutputKind,
@@ -161,6 +162,10 @@ function misfitOfKey(key: readonly string[], fields: readonly string[]) {
 }
 
 function misplaced(output: Output, others: readonly Output[], downloads: boolean) {
+  const isTable = output.kind === 'sqlite' || !isFileKind(output.kind);
+  if (isTable && others.some((other) => isSameTarget(other, output))) {
+    return 'must not be there twice: it would have each record twice; give each its own table';
+  }
   if (!isFileKind(output.kind)) return undefined;
   return sharedFile(output, others) ?? taken(output, downloads);
 }

@@ -154,3 +154,13 @@ test('output fit: chosen columns, of rules and of page functions', () => {
   assert.throws(() => outputOf('csv:a.csv#columns='), /columns/);
   assert.throws(() => outputOf('csv:a.csv#records=pages&columns=a'), /its records are not items/);
 });
+
+test('output fit: the same table for the same records twice', () => {
+  const twice = /^must not be there twice: .* give each its own table$/;
+  assert.match(why(['sqlite:a.db', 'sqlite:a.db#key=url']), twice);
+  assert.match(why(['postgres:$DB#table=a', 'postgres:$DB#table=a&name=other']), twice);
+  assert.match(why(['redis://a/0#list=a', 'redis://a/0#list=a']), twice);
+  assert.equal(why(['sqlite:a.db#records=pages', 'sqlite:a.db#records=failed']), '');
+  assert.equal(why(['postgres:$DB#table=a', 'postgres:$DB#table=b', 'postgres:$OTHER']), '');
+  assert.equal(why(['redis://a/0#list=a', 'redis://a/0#stream=a', 'redis://a/1#list=a']), '');
+});
