@@ -12,7 +12,7 @@ import { postgresKind } from './outputs/postgres.ts';
 import { redisKind } from './outputs/redis.ts';
 import { sqliteKind } from './outputs/sqlite.ts';
 import { textFileKind } from './outputs/text-file.ts';
-import { HeldError, type Sink, type SinkKind, UnavailableError } from './sink.ts';
+import { type Sink, type SinkKind, UnavailableError } from './sink.ts';
 import { streamKind } from './stream-kind.ts';
 
 /** Where sinks write. */
@@ -74,10 +74,6 @@ export function outputKind(output: NamedOutput, context: OutputContext): SinkKin
 
 /** Somebody wants an output that cannot be written: no crawl waits for it, to be resumed. */
 function refused({ target }: NamedOutput, error: unknown): never {
-  if (error instanceof HeldError) {
-    const text = messageOf(error).replace(/, then resume(?: the crawl)?\b/, ' and try again');
-    throw new HeldError(text, error);
-  }
   if (!(error instanceof UnavailableError)) throw error;
   const how = 'see that it can be reached and written, and try again, or leave this output out';
   throw new UnavailableError(`${messageOf(error)} (${target}); ${how}`, error);

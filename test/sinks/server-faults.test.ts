@@ -180,3 +180,31 @@ test('Redis: one that deletes records when it is full gets none', async (t) => {
   assert.equal(await client.sendCommand(['LLEN', 'book']), 1);
   client.destroy();
 });
+
+test('Redis: one that is emptied, or has another key there, says what to put right', async (t) => {
+  const server = await startRedis();
+  if (server === undefined) return t.skip('Redis is not installed');
+  t.after(() => server.close());
+  const url = `redis://127.0.0.1:${server.port}/0`;
+  const client = await createClient({ url }).connect();
+  const { kind } = kindOf(t, url);
+  const sink = await kind.open(crawlWith(before), undefined);
+  await sink.write(item(1));
+  await client.sendCommand(['SET', 'book', 'x']);
+  const says = (words: RegExp) => (error: unknown) => {
+    assert.ok(error instanceof HeldError, String(error));
+    assert.match(error.message, words);
+    return true;
+  };
+  const other =
+    /its key book is a string and no list; rename that, or give the output another key$/;
+  await assert.rejects(sink.write(item(2)), says(other));
+  await client.sendCommand(['DEL', 'book']);
+  await sink.write(item(2));
+  await client.sendCommand(['FLUSHALL']);
+  const emptied =
+    /: its cursor in \S+ is not 2 any more: .*; put it back, or stop that program \(--new-files /;
+  await assert.rejects(sink.write(item(3)), says(emptied));
+  await sink.close();
+  client.destroy();
+});

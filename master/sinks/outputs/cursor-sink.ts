@@ -337,7 +337,8 @@ export class MovedCursor extends HeldError {}
 
 export function movedCursor(from: number | undefined, place = 'orbweaver_cursors'): MovedCursor {
   return new MovedCursor(
-    `its cursor in ${place} is not ${from ?? 'missing'} any more: another program has written it, ` +
-      'or the database was set back',
+    `its cursor in ${place} is not ${from ?? 'missing'} any more: the database was set back, or ` +
+      'another program writes to it; put it back, or stop that program (--new-files goes on ' +
+      'without the rows in between)',
   );
 }

@@ -255,7 +255,7 @@ class MysqlSession implements SqlSession {
     if (bytes <= this.#packetMax) return;
     throw new HeldError(
       `a row is a statement of ${bytes} bytes, and max_allowed_packet of the server is ` +
-        `${this.#packetMax}; raise that, then resume`,
+        `${this.#packetMax}; raise that`,
     );
   }
 
