@@ -164,7 +164,8 @@ function misfitOfKey(key: readonly string[], fields: readonly string[]) {
 function misplaced(output: Output, others: readonly Output[], downloads: boolean) {
   const isTable = output.kind === 'sqlite' || !isFileKind(output.kind);
   if (isTable && others.some((other) => isSameTarget(other, output))) {
-    return 'must not be there twice: it would have each record twice; give each its own table';
+    const place = output.kind === 'redis' ? 'list or stream' : 'table';
+    return `must not name ${output.target} twice for the same records: give each another ${place}`;
   }
   if (!isFileKind(output.kind)) return undefined;
   return sharedFile(output, others) ?? taken(output, downloads);
