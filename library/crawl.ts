@@ -19,8 +19,9 @@ export async function* crawl(
   options: CrawlOptions = {},
 ): AsyncGenerator<CrawlRecord, void, undefined> {
   const { signal, kinds } = options;
+  const start = startOf(seeds, options);
   signal?.throwIfAborted();
-  const run = new Run(startOf(seeds, options), options);
+  const run = new Run(start, options);
   try {
     while (true) {
       const next = await run.next();

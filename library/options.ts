@@ -190,6 +190,15 @@ export type Start = {
   readonly env: Readonly<Record<string, string>>;
 };
 
+/** @throws ConfigError */
+export function checkSignal(signal: unknown): void {
+  if (signal === undefined) return;
+  // Not `instanceof`: that of a test environment is of another realm.
+  const { aborted, addEventListener } = Object(signal);
+  if (typeof aborted === 'boolean' && typeof addEventListener === 'function') return;
+  throw new ConfigError('signal must be an AbortSignal, such as the signal of an AbortController');
+}
+
 /** @throws ConfigError an option has a value that no option takes */
 export function startOf(seeds: Seed | readonly Seed[], options: CrawlOptions): Start {
   const list: readonly unknown[] = Array.isArray(seeds) ? seeds : [seeds];
@@ -197,7 +206,11 @@ export function startOf(seeds: Seed | readonly Seed[], options: CrawlOptions): S
     throw new ConfigError('crawl takes a URL, or a list of URLs, as its first argument');
   }
   if ('seeds' in options) throw new ConfigError('seeds are the first argument of crawl');
-  const { kinds } = options;
+  const { kinds, log, signal } = options;
+  checkSignal(signal);
+  if (log !== undefined && typeof log !== 'function') {
+    throw new ConfigError('log must be a function that gets a line');
+  }
   if (kinds !== undefined && !Array.isArray(kinds)) {
     throw new ConfigError("kinds must be a list, such as ['item']");
   }

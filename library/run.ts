@@ -178,9 +178,18 @@ export class Run {
       if (stream === null) continue;
       createInterface({ input: stream }).on('line', (line) => {
         const [, word] = /^master: (.*)$/.exec(line) ?? [];
-        if (word === undefined) this.#log(line);
-        else this.#lastWord = word;
+        if (word !== undefined) this.#lastWord = word;
+        else this.#tellLog(line);
       });
+    }
+  }
+
+  /** A throw would end the program, for nobody calls us: it ends the loop. */
+  #tellLog(line: string): void {
+    try {
+      this.#log(line);
+    } catch (error) {
+      this.#fail(error);
     }
   }
 

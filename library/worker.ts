@@ -18,6 +18,7 @@ import { encodeValue } from '../shared/frame.ts';
 import { limits, type Push, type TaskPush } from '../shared/protocol.ts';
 import type { Image } from '../shared/requests.ts';
 import { parseUrl } from '../shared/url.ts';
+import { checkSignal } from './options.ts';
 
 /** A page to be fetched. */
 export type WorkerPage = {
@@ -114,7 +115,8 @@ function refuseOdd(options: WorkerOptions, visit: unknown): void {
       `${unknown}: there is no such key; the keys are ${optionKeys.join(', ')}`,
     );
   }
-  const { concurrency = 1 } = options;
+  const { concurrency = 1, signal } = options;
+  checkSignal(signal);
   if (!Number.isInteger(concurrency) || concurrency < 1) {
     throw new ConfigError('concurrency: It must be a whole number from 1.');
   }

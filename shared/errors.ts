@@ -98,6 +98,14 @@ export function messageOf(error: unknown): string {
   if (error instanceof AggregateError && error.message === '' && error.errors.length > 0) {
     return messageOf(error.errors[0]);
   }
-  const text = error instanceof Error ? error.message || error.name : String(error);
-  return text.replace(/\s*\n\s*/g, ' ');
+  return textOf(error).replace(/\s*\n\s*/g, ' ');
+}
+
+/** A program may throw what has no text, such as an object without a prototype. */
+function textOf(error: unknown): string {
+  try {
+    return String(error instanceof Error ? error.message || error.name : error);
+  } catch {
+    return `a thrown ${typeof error} without a text`;
+  }
 }

@@ -187,21 +187,43 @@ export function encodeFrame(payload: Uint8Array): Buffer {
 // out, because only an extension could hold them. [F-6]
 const packing = { useRecords: false, skipValues: [undefined] }; // the types lack skipValues
 const packr = new Packr(packing);
-const unpackr = new Unpackr({ useRecords: false, mapsAsObjects: true, int64AsType: 'number' });
+const unpacking = { useRecords: false, mapsAsObjects: true };
+const unpackr = new Unpackr({ ...unpacking, int64AsType: 'number' });
+/** An integer beyond 2^53 is a bigint; the types lack `auto`. */
+const exactUnpackr = new Unpackr({ ...unpacking, int64AsType: 'auto' as 'bigint' });
 
 /** Returns a plain value as msgpack bytes of its own.
- *  @throws TypeError for values that only an extension could hold: dates, errors, big integers,
- *  undefined. */
+ *  @throws TypeError for values that only an extension could hold: dates, errors, integers beyond
+ *  64 bits, undefined; and for objects of which msgpackr would lose something: promises, typed
+ *  arrays. */
 export function encodeValue(value: unknown): Buffer {
   try {
-    const bytes = pack(value) ?? Buffer.from(packr.pack(value));
+    const packed = pack(value);
+    const bytes = packed ?? Buffer.from(packr.pack(value));
     assertPlain(bytes);
+    // After the check of the bytes it is known to end.
+    if (packed === undefined) refuseLossy(value);
     return bytes;
   } catch (error) {
     throw new TypeError('only null, booleans, numbers, texts, bytes, arrays and maps can be sent', {
       cause: error,
     });
   }
+}
+
+/** Objects that msgpackr writes with all that they hold, those of classes as their fields. */
+const wholeKinds = ['Object', 'Array', 'Map', 'Set', 'Uint8Array', 'ArrayBuffer'];
+
+/** msgpackr writes a promise as `{}`, and of a Float64Array one byte a number, followed by what was
+ *  in its buffer before. @throws TypeError */
+function refuseLossy(value: unknown): void {
+  if (typeof value !== 'object' || value === null) return;
+  const kind = Object.prototype.toString.call(value).slice('[object '.length, -1);
+  if (!wholeKinds.includes(kind)) throw new TypeError(`a ${kind} cannot be sent`);
+  if (ArrayBuffer.isView(value)) return;
+  if (value instanceof Map || value instanceof Set || Array.isArray(value)) {
+    for (const part of value) refuseLossy(part);
+  } else for (const part of Object.values(value)) refuseLossy(part);
 }
 
 /** The same of a value that is known to be plain, to be sent within a message. */
@@ -211,9 +233,18 @@ export function packValue(value: unknown): Buffer {
 
 /** @throws ProtocolError when the bytes are not one whole msgpack value, plain all through. */
 export function decodeValue(bytes: Uint8Array, valuesMax?: number): unknown {
+  return decode(unpackr, bytes, valuesMax);
+}
+
+/** As `decodeValue`, for values of programs: an integer beyond 2^53 is a bigint. */
+export function decodeExactValue(bytes: Uint8Array): unknown {
+  return decode(exactUnpackr, bytes);
+}
+
+function decode(reader: Unpackr, bytes: Uint8Array, valuesMax?: number): unknown {
   try {
     assertPlain(bytes, valuesMax);
-    return unpackr.unpack(bytes);
+    return reader.unpack(bytes);
   } catch (error) {
     // Trailing bytes, truncation, extensions, deep nesting, and containers as keys.
     throw new ProtocolError(

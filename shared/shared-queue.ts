@@ -4,7 +4,7 @@
  * returns unless the program says `done`, also when the program is killed.
  */
 import { CommandError } from './errors.ts';
-import { decodeValue, encodeValue } from './frame.ts';
+import { decodeExactValue, encodeValue } from './frame.ts';
 import { limits } from './protocol.ts';
 import type { Replies } from './replies.ts';
 import type { Said } from './requests.ts';
@@ -186,6 +186,10 @@ export class SharedQueue {
   get(options?: GetOptions): Promise<unknown>;
   async get(options: AnyOptions = {}): Promise<unknown> {
     const { ack = false, count, timeoutMs = 0, holdMs, attempts } = options;
+    // A text, as of a variable of the environment, would be joined to the time: no wait at all.
+    if (typeof timeoutMs !== 'number' || Number.isNaN(timeoutMs)) {
+      throw new CommandError('E_BAD_REQUEST', 'timeoutMs must be a number of ms');
+    }
     const deadline = performance.now() + timeoutMs;
     const hold = {
       ...(ack && holdMs !== undefined && { holdMs }),
@@ -212,12 +216,12 @@ export class SharedQueue {
   async #values(items: Replies['queue.get']['items']): Promise<unknown[]> {
     const ids = items.map(({ id }) => id);
     await this.#master.request('queue.done', { queue: this.name, items: ids });
-    return items.map(({ value }) => decodeValue(value));
+    return items.map(({ value }) => decodeExactValue(value));
   }
 
   #item({ id, value, attempts = 0 }: Replies['queue.get']['items'][number]): QueueItem {
     const body = { queue: this.name, items: [id] };
-    return new QueueItem(decodeValue(value), attempts, (verb, delayMs) =>
+    return new QueueItem(decodeExactValue(value), attempts, (verb, delayMs) =>
       verb === 'queue.done'
         ? this.#master.request(verb, body)
         : this.#master.request(verb, { ...body, ...(delayMs && { delayMs }) }),

@@ -5,7 +5,7 @@
  * arrived, or until its orderly end. If it dies before, the item goes back to the head of the
  * queue. A `put` is answered before its commit unless the `PutPolicy` says so.
  */
-import { decodeValue } from '../../shared/frame.ts';
+import { decodeExactValue } from '../../shared/frame.ts';
 import { limits } from '../../shared/protocol.ts';
 import type { Item, TakenItem } from '../queues/queue-items.ts';
 import type { UserQueue } from '../queues/user-queue.ts';
@@ -177,7 +177,7 @@ function replyOf(bytes: Uint8Array, caller: Caller): Buffer {
 /** Returns the value of a Node program's item; an item that is not msgpack is returned as bytes. */
 function fromNode(bytes: Uint8Array): PyValue {
   try {
-    return fromPlain(decodeValue(bytes));
+    return fromPlain(decodeExactValue(bytes));
   } catch (error) {
     if (error instanceof PickleError || error instanceof Error) return bytes;
     throw error;

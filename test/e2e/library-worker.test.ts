@@ -48,16 +48,20 @@ test('worker: a crawl by workers alone, one of them killed: each page once', {
 
 test('worker: a function that throws has failed, a wrong key ends it', { timeout }, async (t) => {
   const cluster = new Cluster(t);
-  await cluster.master(['http://192.0.2.7/', '--attempts', '1', '--ignore-robots']);
+  const seeds = [1, 2].map((n) => `http://192.0.2.7/${n}`);
+  await cluster.master([...seeds, '--attempts', '1', '--ignore-robots']);
   const options = { master: cluster.address, authkey: cluster.authkey };
   const ended = new AbortController();
-  const working = worker({ ...options, signal: ended.signal }, ({ url }) => {
-    throw new Error(`no ${url}`);
+  const thrown: unknown[] = [Object.create(null), new Error('no page')];
+  const working = worker({ ...options, signal: ended.signal }, () => {
+    throw thrown.pop();
   });
-  while ((await cluster.status()).failed < 1) await sleep(50);
+  while ((await cluster.status()).failed < 2) await sleep(50);
   ended.abort();
   await working;
-  assert.match(await cluster.ask('failed', '--json'), /no http:\/\/192\.0\.2\.7\//);
+  const failed = await cluster.ask('failed', '--json');
+  assert.match(failed, /no page/);
+  assert.match(failed, /a thrown object without a text/);
   await assert.rejects(
     worker({ ...options, authkey: 'x'.repeat(32) }, () => ({})),
     {
@@ -107,6 +111,7 @@ test('worker: what no master can mend is refused before a page is asked for', as
     await refused({ concurrency }, () => ({}), /^concurrency: It must be a whole number from 1/);
   }
   await refused({ concurency: 2 }, () => ({}), /^concurency: there is no such key; the keys are /);
+  await refused({ signal: new AbortController() }, () => ({}), /^signal must be an AbortSignal/);
   await refused({ authkey: undefined }, () => ({}), /^authkey: give it, or run in the folder of /);
 });
 

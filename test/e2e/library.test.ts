@@ -39,6 +39,9 @@ describe('library', { concurrency: 2 }, () => {
     const began = performance.now();
     assert.equal(await reader.queue('q').get({ timeoutMs: 150 }), undefined);
     assert.ok(performance.now() - began >= 145);
+    for (const timeoutMs of ['150', Number.NaN] as never[]) {
+      await assert.rejects(reader.queue('q').get({ timeoutMs }), /timeoutMs must be a number/);
+    }
     const got = reader.queue('q').get({ timeoutMs: Number.POSITIVE_INFINITY });
     await writer.queue('q').put('there');
     assert.equal(await got, 'there');

@@ -125,6 +125,20 @@ describe('loop options', { concurrency: 1 }, () => {
     assert.match(own.stdout, /^log: .*listens on/m);
   });
 
+  test('loop: a log that throws ends the loop, not the program', { timeout }, async (t) => {
+    const site = await siteFor(t, flatSite(3));
+    const folder = new LoopFolder(t);
+    const program = folder.run(site.url, {
+      options: { logLevel: 'debug' },
+      more: "log: () => { throw Object.assign(new Error('full'), { code: 'MINE' }); }",
+    });
+    assert.equal((await program.exited).code, 0, program.output);
+    assert.equal(program.word, 'failed: MINE full', program.output);
+    const again = folder.run(site.url);
+    await again.exited;
+    assert.equal(again.word, 'over', again.output);
+  });
+
   test('loop: several crawls share a data folder, each with its own place', {
     timeout,
   }, async (t) => {

@@ -3,6 +3,7 @@ import test from 'node:test';
 import fc from 'fast-check';
 import { ProtocolError } from '../../shared/errors.ts';
 import {
+  decodeExactValue,
   decodeValue,
   encodeFrame,
   encodeMessage,
@@ -289,6 +290,34 @@ test('value: what has no plain form is refused where it is written', () => {
     assert.throws(() => encodeValue({ value }), TypeError);
   }
   assert.throws(() => encodeValue(undefined), TypeError);
+});
+
+test('value: an object whose content would be lost is refused, wherever it stands', () => {
+  const lossy = [
+    Promise.resolve(1),
+    new Float64Array([1.5]),
+    new Uint16Array([300]),
+    new DataView(new ArrayBuffer(1)),
+    /x/,
+    Object('a'),
+    new URL('http://a/'),
+  ];
+  for (const value of lossy) {
+    for (const put of [value, [value], { value }, new Map([['a', [value]]]), new Set([value])]) {
+      assert.throws(() => encodeValue(put), TypeError, Object.prototype.toString.call(value));
+    }
+  }
+  const bytes = Uint8Array.of(1, 2);
+  const whole = [new Map([['a', bytes]]), new Set([bytes]), bytes.buffer, Object.create(null)];
+  for (const value of whole) assert.doesNotThrow(() => encodeValue(value));
+});
+
+test('value: an integer of 64 bits is whole where programs read it', () => {
+  const values = [2n ** 53n + 1n, 2n ** 64n - 1n, -(2n ** 63n), { id: [2n ** 60n + 1n] }];
+  for (const value of values) assert.deepEqual(decodeExactValue(encodeValue(value)), value);
+  const numbers = [10n, BigInt(Number.MAX_SAFE_INTEGER), BigInt(Number.MIN_SAFE_INTEGER)];
+  for (const n of numbers) assert.equal(decodeExactValue(encodeValue(n)), Number(n));
+  assert.equal(decodeExactValue(encodeValue(2 ** 60)), 2 ** 60);
 });
 
 test('frame: one that is too long is read over, wherever it is cut', () => {

@@ -56,6 +56,12 @@ test('library options: a page function is a file, which slaves get by a variable
   assert.ok(!file.includes('page') && !flags.some((flag) => flag.includes('page')));
 });
 
+test('library options: a log and a signal that could not be used are refused', () => {
+  assert.throws(() => startOf('http://a/', { log: 5 as never }), /^\w+: log must be a function/);
+  const signal = new AbortController() as never;
+  assert.throws(() => startOf('http://a/', { signal }), /signal must be an AbortSignal/);
+});
+
 test('library options: what JSON would drop is refused', () => {
   const items = { a: { fields: { t: () => 1 } } } as never;
   assert.throws(() => startOf('http://a/', { items }), /items\.t must be text, a number/);
