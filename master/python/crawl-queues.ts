@@ -124,6 +124,7 @@ export class CrawlQueues {
       ident: name,
       methods,
       nextRequest: () => {},
+      giveUp: (caller) => isTasks && (this.#workers.get(caller)?.giveUp() ?? false),
       heldBytes: () => 0,
       gone: (caller, isOrderly) => {
         if (isTasks) this.#gone(caller, isOrderly);

@@ -177,6 +177,13 @@ export class CrawlWorker implements LeaseHolder {
     this.#frontier.extend(this, ids);
   }
 
+  /** Ends a wait whose answer its program no longer reads. */
+  giveUp(): boolean {
+    const waits = this.#wait !== undefined;
+    this.answer('timeout');
+    return waits;
+  }
+
   /** Waits until a page is kept for it; `answer` may end the wait before. */
   wait(mode: 'get' | 'empty', waitMs: number): Promise<Outcome> {
     if (this.#kept !== undefined) return Promise.resolve('page');

@@ -5,7 +5,8 @@
  *       |                                            ^
  *       +---any other server function: one reply-----+
  *
- * Requests are served one after the other, at once if no wait is needed. Silence does not close a
+ * Requests are served one after the other, at once if no wait is needed. A request that comes while
+ * a call waits takes the place of that call, which gets no reply [Y-20]. Silence does not close a
  * connection: a client keeps a dead socket for as long as its thread lives.
  * Source: PROTOCOL.md, "The Python dialect"; CPython Lib/multiprocessing/managers.py.
  */
@@ -72,6 +73,8 @@ export class PythonCaller implements Caller {
   #name = '?';
   #state: 'first' | 'object' | 'closed' = 'first';
   #isServing = false;
+  /** The client left the call that is served: Ctrl-C, or a signal handler that raised. */
+  #isGivenUp = false;
   #repliedAt = 0;
   /** The shortest time from a reply to the next request: the round trip of the network. */
   #wayMs = Number.POSITIVE_INFINITY;
@@ -118,6 +121,8 @@ export class PythonCaller implements Caller {
       this.#serve(payload);
       return;
     }
+    // A client reads a reply for each request, so it would take this one for that to the next.
+    if ([...this.#used.keys()].some((object) => object.giveUp(this))) this.#isGivenUp = true;
     this.#waiting.push(payload);
     this.#waitingBytes += payload.length;
     if (this.#waiting.length > pipelineMax || this.#waitingBytes > pipelineBytesMax) {
@@ -151,9 +156,11 @@ export class PythonCaller implements Caller {
     void answer
       .catch((error: unknown) => this.#refuse(error))
       .then((reply) => {
+        const isRead = !this.#isGivenUp || reply === undefined;
         this.#isServing = false;
+        this.#isGivenUp = false;
         this.#servingBytes = 0;
-        this.#reply(reply);
+        if (isRead) this.#reply(reply);
         this.#serveWaiting();
       });
   }

@@ -30,6 +30,8 @@ export class PlainQueue implements Proxied {
   readonly #master: { readonly isDraining: boolean };
   /** The last item of a connection; undefined when it is done. */
   readonly #given = new Map<Caller, Item | undefined>();
+  /** The puts that wait for room. */
+  readonly #puttings = new Map<Caller, AbortController>();
 
   constructor(queue: UserQueue, puts: PutPolicy, master: { readonly isDraining: boolean }) {
     this.ident = queue.name;
@@ -52,6 +54,12 @@ export class PlainQueue implements Proxied {
     if (item === undefined) return;
     this.#given.set(caller, undefined);
     this.#queue.finish(item);
+  }
+
+  giveUp(caller: Caller): boolean {
+    const putting = this.#puttings.get(caller);
+    putting?.abort();
+    return putting !== undefined || this.#queue.endWait(caller);
   }
 
   heldBytes(caller: Caller): number {
@@ -145,7 +153,11 @@ export class PlainQueue implements Proxied {
   }
 
   async #addWithin(caller: Caller, bytes: Buffer, waitMs: number): Promise<Buffer | undefined> {
-    const isPut = await this.#queue.addWithin(bytes, waitMs, caller.signal);
+    const putting = new AbortController();
+    this.#puttings.set(caller, putting);
+    const signal = AbortSignal.any([caller.signal, putting.signal]);
+    const isPut = await this.#queue.addWithin(bytes, waitMs, signal);
+    this.#puttings.delete(caller);
     if (!isPut && this.#master.isDraining) return undefined;
     if (!isPut) throw fullError();
     return this.#isLate ? await this.#afterCommit(caller) : caller.returned(null);

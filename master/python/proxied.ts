@@ -40,6 +40,9 @@ export interface Proxied {
   readonly methods: ReadonlyMap<string, Method>;
   /** The caller makes its next request, so the last reply has arrived. */
   nextRequest(caller: Caller): void;
+  /** The caller has given up a call that waits: it made its next request. The wait ends without
+   *  effect. False: no call of it waits. */
+  giveUp(caller: Caller): boolean;
   /** Returns the bytes of the caller's items that are kept in memory. */
   heldBytes(caller: Caller): number;
   /** The caller is gone; `isOrderly`: it ended in order; nothing suggests that it died. */

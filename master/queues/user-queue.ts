@@ -370,6 +370,13 @@ export class UserQueue {
     this.#serve();
   }
 
+  /** Ends the wait of a `takeWithin`, without an item. False: there is none. */
+  endWait(waiter: ItemHolder): boolean {
+    const waits = [...this.#waiters].filter(({ holder }) => holder === waiter);
+    for (const wait of waits) wait.settle([]);
+    return waits.length > 0;
+  }
+
   removeHolder(holder: ItemHolder): void {
     for (const waiter of this.#waiters) {
       if (waiter.holder !== holder) continue;

@@ -45,6 +45,39 @@ for (const { path, name } of pythons) {
 }
 
 if (newest !== undefined) {
+  test('[Y-20] python: a call left by a signal has no effect, and the next reply is its own', async () => {
+    const left = `
+import signal
+class Left(Exception): pass
+def leave(*_): raise Left()
+signal.signal(signal.SIGALRM, leave)
+def leaves(call):
+    signal.setitimer(signal.ITIMER_REAL, 0.3)
+    try: call()
+    except Left: return
+    raise SystemExit('not left')
+`;
+    const queues = `${left}
+q, full = m.left(), m.bounded()
+leaves(lambda: q.get(timeout=20))
+assert q.qsize() == 0
+q.put('kept')
+assert q.qsize() == 1 and q.get(timeout=5) == 'kept'
+full.put('first')
+leaves(lambda: full.put('second', timeout=20))
+assert full.full() is True
+assert full.get(timeout=5) == 'first' and full.empty() is True
+print('ok')`;
+    assert.equal(await output(python(newest, ['left', 'bounded'], queues)), 'ok');
+    const tasks = `${left}
+t = m.task_queue()
+leaves(lambda: t.get(timeout=20))
+assert type(t.qsize()) is int
+try: t.get(timeout=0.1)
+except queue.Empty: print('ok')`;
+    assert.equal(await output(python(newest, ['task_queue'], tasks)), 'ok');
+  });
+
   test('python: a worker starts in a few milliseconds', async () => {
     const code = `
 best = 1e9
