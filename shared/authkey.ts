@@ -55,8 +55,12 @@ function readAuthkeys(path: string): readonly [Buffer, ...Buffer[]] {
 }
 
 /** Returns the key that a program was given, which may be all that the key file holds: its first
- *  line. No key of a file has a line end. */
+ *  line. No key of a file has a line end. @throws ConfigError it is no key */
 export function givenAuthkey(given: string | Uint8Array): Buffer {
+  // A program without types may give nothing, as of a variable that is not set.
+  if (typeof given !== 'string' && !ArrayBuffer.isView(given)) {
+    throw new ConfigError('authkey: give the key, or all that the key file holds');
+  }
   // Any bytes may be a key.
   const [first = ''] = keysIn(Buffer.from(given).toString('latin1'));
   return Buffer.from(first, 'latin1');

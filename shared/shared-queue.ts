@@ -224,7 +224,7 @@ export class SharedQueue {
     return new QueueItem(decodeExactValue(value), attempts, (verb, delayMs) =>
       verb === 'queue.done'
         ? this.#master.request(verb, body)
-        : this.#master.request(verb, { ...body, ...(delayMs && { delayMs }) }),
+        : this.#master.request(verb, { ...body, ...(delayMs !== 0 && { delayMs }) }),
     );
   }
 }

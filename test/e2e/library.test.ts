@@ -23,14 +23,22 @@ describe('library', { concurrency: 2 }, () => {
   });
 
   test('queue: what no getter could read is refused, not sent', { timeout }, async (t) => {
-    const { clients } = await cluster(t, 1);
+    const { whole, clients } = await cluster(t, 1);
     const [client] = clients;
     for (const value of [undefined, new Date(), 2n ** 70n]) {
       await assert.rejects(client.queue('q').put('fine', value), TypeError);
     }
     assert.equal(await client.queue('q').size(), 0);
     await client.queue('q').put({ n: 1, none: undefined });
-    assert.deepEqual(await client.queue('q').get(), { n: 1 });
+    const item = await client.queue('q').get({ ack: true });
+    assert.deepEqual(item?.value, { n: 1 });
+    // Not as none: it would return at once, again and again.
+    await assert.rejects(item.release({ delayMs: Number.NaN }), /delayMs/);
+    await item.done();
+    const { host, port } = parseAddress(whole.address);
+    for (const authkey of [undefined, 5] as never[]) {
+      await assert.rejects(connect({ host, port, authkey }), /^ConfigError: authkey: give the key/);
+    }
   });
 
   test('queue: get waits for the first item, at most timeoutMs', { timeout }, async (t) => {
