@@ -30,8 +30,8 @@ export class PlainQueue implements Proxied {
   readonly #master: { readonly isDraining: boolean };
   /** The last item of a connection; undefined when it is done. */
   readonly #given = new Map<Caller, Item | undefined>();
-  /** The puts that wait for room. */
-  readonly #puttings = new Map<Caller, AbortController>();
+  /** The puts that wait for room: each ends by a call. */
+  readonly #puttings = new Map<Caller, () => void>();
 
   constructor(queue: UserQueue, puts: PutPolicy, master: { readonly isDraining: boolean }) {
     this.ident = queue.name;
@@ -57,9 +57,9 @@ export class PlainQueue implements Proxied {
   }
 
   giveUp(caller: Caller): boolean {
-    const putting = this.#puttings.get(caller);
-    putting?.abort();
-    return putting !== undefined || this.#queue.endWait(caller);
+    const stop = this.#puttings.get(caller);
+    stop?.();
+    return stop !== undefined || this.#queue.endWait(caller);
   }
 
   heldBytes(caller: Caller): number {
@@ -154,9 +154,13 @@ export class PlainQueue implements Proxied {
 
   async #addWithin(caller: Caller, bytes: Buffer, waitMs: number): Promise<Buffer | undefined> {
     const putting = new AbortController();
-    this.#puttings.set(caller, putting);
-    const signal = AbortSignal.any([caller.signal, putting.signal]);
-    const isPut = await this.#queue.addWithin(bytes, waitMs, signal);
+    const stop = () => putting.abort();
+    this.#puttings.set(caller, stop);
+    // Of each signal that AbortSignal.any makes, Node 20 keeps a trace with the caller's.
+    caller.signal.addEventListener('abort', stop);
+    if (caller.signal.aborted) stop();
+    const isPut = await this.#queue.addWithin(bytes, waitMs, putting.signal);
+    caller.signal.removeEventListener('abort', stop);
     this.#puttings.delete(caller);
     if (!isPut && this.#master.isDraining) return undefined;
     if (!isPut) throw fullError();
