@@ -156,6 +156,29 @@ test('rules: JSON of a page, of a script, and of a pattern in a script; columns 
   assert.deepEqual(valuesOf(rows), [{ a: 1 }, { a: null }]);
 });
 
+test('rules: an integer of JSON beyond 2^53 keeps its digits, as a text', () => {
+  const fields = {
+    id: '$.id',
+    as: { json: '$.id', type: 'text' },
+    whole: { json: '$.id', type: 'integer' },
+    near: '$.near',
+    real: '$.real',
+    text: '$.text',
+  } as const;
+  const text =
+    '{"id": -1445078208190291973, "near": 9007199254740991, "real": 0.1234567890123456, ' +
+    '"text": "\\"1445078208190291973"}';
+  const id = '-1445078208190291973';
+  const rest = { near: 9007199254740991, real: 0.1234567890123456, text: '"1445078208190291973' };
+  const expected = { id, as: id, whole: null, ...rest };
+  const json = pageOf(text, { type: 'application/json' });
+  assert.deepEqual(valuesOf(evaluated({ p: { fields } }, json)), [expected]);
+  // A comment may have a quote; then the numbers are those of JavaScript.
+  const script = 'script';
+  const said = pageOf(`<script>/* 5" */ ${text}</script>`);
+  assert.equal(valuesOf(evaluated({ p: { script, fields } }, said))[0]?.['near'], rest.near);
+});
+
 test('rules: columns of unequal lengths are a failure that names the lengths', () => {
   const zip = { age: '$..age', name: '$..n' };
   const { rows, failures, counts } = evaluated({ p: { script: '#data', zip } }, pageOf(shop));
