@@ -112,6 +112,7 @@ class Search {
 
   constructor(selector: string, isXml: boolean) {
     const parsed = parse(selector);
+    refuseNames(parsed);
     // compile() reorders what was parsed.
     this.#ends = parsed.map((one) => endOf(one, isXml));
     this.#matches = compile<number, number>(parsed, this.#options(isXml), this.#scope);
@@ -210,6 +211,23 @@ type NumberedEnd = {
   readonly tag: number;
   readonly attributes: readonly { readonly name: number; readonly part: string }[];
 };
+
+/** css-what takes `a@href` for an element that is named both `a` and `@href`.
+ *  @throws Error */
+function refuseNames(selectors: readonly (readonly Selector[])[]): void {
+  for (const selector of selectors) {
+    for (const [i, token] of selector.entries()) {
+      if (token.type === 'pseudo' && Array.isArray(token.data)) refuseNames(token.data);
+      if (token.type !== 'tag') continue;
+      const before = selector[i - 1];
+      const isName = /^[\w\-\u00b0-\uffff]/.test(token.name);
+      if (isName && (before === undefined || !isOfElement(before))) continue;
+      const why = isName ? 'must stand before the rest of its element' : 'is no name of an element';
+      const hint = token.name.startsWith('@') ? '; an attribute is ::attr(name)' : '';
+      throw new Error(`${token.name} ${why}${hint}`);
+    }
+  }
+}
 
 function endOf(selector: readonly Selector[], isXml: boolean): End {
   const folded = (name: string) => (isXml ? name : name.toLowerCase());

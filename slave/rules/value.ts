@@ -91,11 +91,13 @@ function dateOf(text: string): string | undefined {
   const [, day] = /^(\d{4}-\d\d-\d\d)$/.exec(text) ?? [];
   if (day !== undefined) return isDay(day) ? day : undefined;
   const isMoment =
-    /^\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?: ?Z| ?[+-]\d\d:?\d\d)?$/.test(text) ||
+    /^\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?: ?Z| ?[+-]\d\d(?::?\d\d)?)?$/.test(text) ||
     mailDate.test(text);
   if (isMoment) {
     // Without a zone it is UTC, not the zone of this machine.
-    const zoned = /(?:Z|GMT|UTC|[+-]\d\d:?\d\d)$/.test(text) ? text : `${text}Z`;
+    const zone = /(?:Z|GMT|UTC|[+-]\d\d:?\d\d)$/.test(text) ? '' : 'Z';
+    // PostgreSQL prints an offset of hours alone, which Date.parse does not know.
+    const zoned = /[+-]\d\d$/.test(text) ? `${text}:00` : `${text}${zone}`;
     const ms = Date.parse(zoned);
     return Number.isNaN(ms) || !isMomentOfDay(text) ? undefined : new Date(ms).toISOString();
   }

@@ -243,6 +243,8 @@ test('rules: all that is wrong with expressions is found at once', () => {
     l: 'concat(//a)',
     m: 'a::text, b::text',
     n: '  ',
+    o: 'a@href',
+    p: 'li:not(.x=y)',
   };
   const problems = RuleSet.compile(itemsSchema.parse({ p: { fields } }));
   assert.ok(!(problems instanceof RuleSet));
@@ -257,6 +259,8 @@ test('rules: all that is wrong with expressions is found at once', () => {
   assert.match(said['l'] ?? '', /Invalid number of arguments/);
   assert.match(said['m'] ?? '', /one ::text or ::attr\(name\) counts for all of a list/);
   assert.equal(said['n'], 'must not be empty');
+  assert.match(said['o'] ?? '', /@href is no name of an element; an attribute is ::attr\(name\)$/);
+  assert.match(said['p'] ?? '', /=y is no name of an element$/);
   assert.ok(new Css('a[title="x::y"]::text'));
 });
 
@@ -318,6 +322,7 @@ test('rules: types', () => {
     ['Sun, 22 Nov 2026 10:00:00 GMT', 'date', '2026-11-22T10:00:00.000Z'],
     ['2026-11-22T10:00:00+02:00', 'date', '2026-11-22T08:00:00.000Z'],
     ['2026-11-22 10:00', 'date', '2026-11-22T10:00:00.000Z'],
+    ['2026-11-22 10:00:00.5-05', 'date', '2026-11-22T15:00:00.500Z'],
     ['../a?b#c', 'url', 'http://h/a?b#c'],
     ['http://[', 'url', undefined],
     ['{"a":1}', 'json', { a: 1 }],
