@@ -79,7 +79,10 @@ function contextOf(
     },
     emit(item, rule = pageRule) {
       if (made.length >= rowsMax) throw new Error(`emit: ${rowsMax} rows are allowed on one page`);
-      if (!namePattern.test(rule)) throw new Error(`emit: ${JSON.stringify(rule)} is no name`);
+      // A pattern takes null, and a list of one name, for texts.
+      if (typeof rule !== 'string' || !namePattern.test(rule)) {
+        throw new Error(`emit: ${JSON.stringify(rule)} is no name`);
+      }
       made.push({ rule, values: valuesOf(item) });
     },
   };

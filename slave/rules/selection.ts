@@ -1,6 +1,7 @@
 /** The `$` of page functions: elements that CSS selectors find in the tree of a page. */
 import type { Selection } from '../../shared/page-function.ts';
 import { Css, htmlOf, textOf } from './css.ts';
+import { RuleFault } from './fault.ts';
 import type { Element, ParentNode } from './tree-nodes.ts';
 
 export class Elements implements Selection {
@@ -58,6 +59,10 @@ export class Elements implements Selection {
 
 /** Each once, in the order of the page as long as the roots are. */
 function elementsIn(roots: readonly ParentNode[], selector: string): Element[] {
+  // Of a module that no compiler has checked.
+  if (typeof selector !== 'string') {
+    throw new RuleFault(`a selector is a text; this one is of type ${typeof selector}`);
+  }
   const css = new Css(selector);
   const found = roots.flatMap((root) => css.elements(root));
   return [...new Map(found.map((element) => [element.number, element])).values()];
