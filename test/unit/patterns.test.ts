@@ -280,3 +280,17 @@ test('patterns: a translation is what RE2 takes', () => {
     steps: 3,
   });
 });
+
+test('patterns: one of a path alone, which matches no URL, is refused in a new crawl', () => {
+  for (const source of ['^/private/', '^\\/private/']) {
+    const lists = { include: [], exclude: [source] };
+    const write = 'write "^https?://[^/]+/private/"';
+    assert.throws(
+      () => refusePatterns(lists),
+      ({ message }: Error) =>
+        message.endsWith(`matches no URL, as each begins with http; ${write}`),
+    );
+    refusePatterns(lists, true);
+  }
+  refusePatterns({ include: ['/^/', '^https?://[^/]+/a'], exclude: ['^.*/b'] });
+});

@@ -160,11 +160,19 @@ function matchesOne(sources: readonly string[], href: string): boolean {
 export function refusePatterns(lists: Lists, isKept = false): void {
   for (const name of ['include', 'exclude'] as const) {
     const { wrong, native } = sorted(lists[name]);
-    const first = wrong[0] ?? (isKept ? undefined : native[0]);
+    const first = wrong[0] ?? (isKept ? undefined : (native[0] ?? lists[name].flatMap(vain)[0]));
     if (first === undefined) continue;
     const { source, why } = first;
     throw new CommandError('E_BAD_REQUEST', `--${name} ${shown(source)} ${why}`);
   }
+}
+
+/** A pattern of a path alone: as an --exclude it would leave nothing out, and say nothing. */
+function vain(source: string): Refused[] {
+  const [, path] = /^\^\\?(\/.*)$/su.exec(source) ?? [];
+  if (path === undefined) return [];
+  const write = shown(`^https?://[^/]+${path}`);
+  return [{ source, why: `matches no URL, as each begins with http; write ${write}` }];
 }
 
 /** Returns the patterns of a crawl that JavaScript runs, in words for a warning. */
