@@ -1,7 +1,7 @@
 /** The reasons why a master does not start, or ends with an error: one line each. */
 import { CommandError, ConfigError, codeOf, messageOf, StoreError } from '../shared/errors.ts';
 import type { ServeOptions } from './cli/serve-options.ts';
-import { refusePatterns } from './frontier/crawl/patterns.ts';
+import { refusePatterns, refuseVain } from './frontier/crawl/patterns.ts';
 import { clockMs } from './machine/clock.ts';
 import { afterFault } from './machine/data-folder.ts';
 import { leastFree, megabytes, refusalText } from './machine/disk-room.ts';
@@ -53,6 +53,7 @@ export function noSlaveError(): ConfigError {
 export function refuseFirstPatterns({ spec }: ServeOptions): void {
   try {
     refusePatterns(spec);
+    refuseVain(spec);
   } catch (error) {
     throw asConfigError(error);
   }

@@ -15,7 +15,7 @@ import { type Login, loginSchema, valueFault } from '../../shared/login.ts';
 import { misfitOf } from '../../shared/output-fit.ts';
 import { type NamedOutput, namedOutputs, type Output, outputFrom } from '../../shared/outputs.ts';
 import { type Render, renderSchema } from '../../shared/render.ts';
-import { refusePatterns } from '../frontier/crawl/patterns.ts';
+import { refusePatterns, refuseVain } from '../frontier/crawl/patterns.ts';
 import { optionValue } from './config-file.ts';
 import { makeSpec, specFlags } from './crawl-options.ts';
 import { noSeeds, type SeedList, seedListOf } from './seed-list.ts';
@@ -229,6 +229,7 @@ function specOf(
     if (render !== undefined) makeSpec({ ...values, render }, items);
     const spec = makeSpec(values, items);
     refusePatterns(spec);
+    refuseVain(spec);
     return spec;
   } catch (error) {
     const message = messageOf(error);

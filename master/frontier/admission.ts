@@ -18,6 +18,7 @@ import type { ResultsPort } from './commit/results.ts';
 import { seedHostChanges } from './commit/seed-changes.ts';
 import type { Crawl } from './crawl/crawl.ts';
 import type { Crawls } from './crawl/crawls.ts';
+import { refuseVain } from './crawl/patterns.ts';
 import type { FoundAddresses } from './crawl/seed-hosts.ts';
 import { type PartialSpec, refuseOutsideFiles, wholeSpec } from './crawl/spec-change.ts';
 import type { Dispatcher } from './dispatch/dispatcher.ts';
@@ -86,7 +87,7 @@ export class Admission {
   async recrawl({ crawl: name, like, spec, urls, also }: Again): Promise<Replies['crawl.recrawl']> {
     const { crawls, spec: defaults } = this.#options;
     const base = like === undefined ? defaults : single(crawls.named(like).spec);
-    const { crawl, isNew } = this.#open(name, await this.#readiedSpec(name, base, spec));
+    const { crawl, isNew } = this.#open(name, await this.#readiedSpec(name, base, spec, base));
     if (isNew) this.#begin(crawl, urls);
     const images = urls.reduce((sum, { page }) => sum + (page?.images.length ?? 0), 0);
     const bytes = urls.length * smallEntryBytes + images * 128;
@@ -177,7 +178,13 @@ export class Admission {
     throw new CommandError('E_BAD_REQUEST', `the crawl "${name}" ${what} another name`);
   }
 
-  async #readiedSpec(name: string, base: CrawlSpec, spec: PartialSpec): Promise<CrawlSpec> {
+  /** `kept`: the spec of an earlier crawl, whose patterns it may have. */
+  async #readiedSpec(
+    name: string,
+    base: CrawlSpec,
+    spec: PartialSpec,
+    kept?: CrawlSpec,
+  ): Promise<CrawlSpec> {
     const { crawls, dispatcher } = this.#options;
     if (dispatcher.isDraining) {
       throw new CommandError('E_DRAINING', 'the master is stopping; try again');
@@ -187,6 +194,7 @@ export class Admission {
     const whole = wholeSpec(base, crawls.has(name) ? {} : spec, !crawls.has(name));
     if (!crawls.has(name)) {
       crawls.refuseOneMore(whole);
+      refuseVain(whole, kept);
       await this.#prepare(name, whole);
       // Another request may have created it in the meantime.
       await this.#changeKnown(name, spec);

@@ -13,7 +13,7 @@ import type { GroupCommit } from '../store/group-commit.ts';
 import type { ResultsPort } from './commit/results.ts';
 import type { Crawl } from './crawl/crawl.ts';
 import type { Crawls } from './crawl/crawls.ts';
-import { refusePatterns } from './crawl/patterns.ts';
+import { refusePatterns, refuseVain } from './crawl/patterns.ts';
 import {
   changeOf,
   markOf,
@@ -165,6 +165,7 @@ function refuseNewPatterns({ spec }: Crawl, { spec: { include, exclude } }: Spec
   const news = (before: readonly string[], after: readonly string[]) =>
     after.every((pattern) => before.includes(pattern)) ? [] : [...after];
   refusePatterns({ include: news(spec.include, include), exclude: news(spec.exclude, exclude) });
+  refuseVain({ include, exclude }, spec);
 }
 
 function answerOf(

@@ -11,6 +11,7 @@ import {
   PatternBudget,
   Patterns,
   refusePatterns,
+  refuseVain,
 } from '../../master/frontier/crawl/patterns.ts';
 import { Scope } from '../../master/frontier/crawl/scope.ts';
 
@@ -281,16 +282,19 @@ test('patterns: a translation is what RE2 takes', () => {
   });
 });
 
-test('patterns: one of a path alone, which matches no URL, is refused in a new crawl', () => {
-  for (const source of ['^/private/', '^\\/private/']) {
+test('patterns: one of a path alone, which matches no URL, is refused where it is new', () => {
+  for (const [source, better] of [
+    ['^/private/', '^https?://[^/]+/private/'],
+    ['^\\/private/', '^https?://[^/]+/private/'],
+    ['^/(a|b[|]|\\|)/', '^https?://[^/]+/(a|b[|]|\\|)/'],
+  ] as const) {
     const lists = { include: [], exclude: [source] };
-    const write = 'write "^https?://[^/]+/private/"';
+    const why = `matches no URL, as each begins with http; write ${JSON.stringify(better)}`;
     assert.throws(
-      () => refusePatterns(lists),
-      ({ message }: Error) =>
-        message.endsWith(`matches no URL, as each begins with http; ${write}`),
+      () => refuseVain(lists),
+      ({ message }: Error) => message.endsWith(why),
     );
-    refusePatterns(lists, true);
+    refuseVain(lists, lists);
   }
-  refusePatterns({ include: ['/^/', '^https?://[^/]+/a'], exclude: ['^.*/b'] });
+  refuseVain({ include: ['/^/', '^https?://[^/]+/a', '^/a|b'], exclude: ['^.*/b'] });
 });

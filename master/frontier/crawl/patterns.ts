@@ -160,19 +160,35 @@ function matchesOne(sources: readonly string[], href: string): boolean {
 export function refusePatterns(lists: Lists, isKept = false): void {
   for (const name of ['include', 'exclude'] as const) {
     const { wrong, native } = sorted(lists[name]);
-    const first = wrong[0] ?? (isKept ? undefined : (native[0] ?? lists[name].flatMap(vain)[0]));
+    const first = wrong[0] ?? (isKept ? undefined : native[0]);
     if (first === undefined) continue;
     const { source, why } = first;
     throw new CommandError('E_BAD_REQUEST', `--${name} ${shown(source)} ${why}`);
   }
 }
 
-/** A pattern of a path alone: as an --exclude it would leave nothing out, and say nothing. */
-function vain(source: string): Refused[] {
-  const [, path] = /^\^\\?(\/.*)$/su.exec(source) ?? [];
-  if (path === undefined) return [];
-  const write = shown(`^https?://[^/]+${path}`);
-  return [{ source, why: `matches no URL, as each begins with http; write ${write}` }];
+/** Refuses patterns of a path alone: as an --exclude one would leave nothing out, and say nothing.
+ *  `kept`: those of an earlier crawl, which may have them.
+ *  @throws CommandError E_BAD_REQUEST which, why, and a replacement */
+export function refuseVain(lists: Lists, kept: Lists = { include: [], exclude: [] }): void {
+  for (const name of ['include', 'exclude'] as const) {
+    const source = lists[name].find((one) => isVain(one) && !kept[name].includes(one));
+    if (source === undefined) continue;
+    const write = shown(source.replace(/^\^\\?/, '^https?://[^/]+'));
+    const why = `matches no URL, as each begins with http; write ${write}`;
+    throw new CommandError('E_BAD_REQUEST', `--${name} ${shown(source)} ${why}`);
+  }
+}
+
+/** Does it want `/` at the start of a URL, without an alternative that does not? */
+function isVain(source: string): boolean {
+  if (!/^\^\\?\//.test(source)) return false;
+  let rest = source.replace(/\\.|\[(?:\\.|[^\]\\])*\]/gsu, '');
+  for (let before = ''; before !== rest; ) {
+    before = rest;
+    rest = rest.replace(/\([^()]*\)/g, '');
+  }
+  return !rest.includes('|');
 }
 
 /** Returns the patterns of a crawl that JavaScript runs, in words for a warning. */
