@@ -24,7 +24,7 @@ ORB_NO_SANDBOX ORB_MASTER ORB_TLS_CA ORB_JOIN_TIMEOUT
 /** Of options that help does not show, of the selftest and of docker-compose.yml. */
 const others = `
 ORB_LEASE ORB_LEASE_MARGIN ORB_PYTHON_LEASE ORB_HEARTBEAT ORB_SILENCE ORB_HANDSHAKE ORB_DEBUG
-ORB_AUTHKEY ORB_RESULTS ORB_USER ORB_PUBLISH ORB_RESTART
+ORB_AUTHKEY ORB_RESULTS ORB_USER ORB_PUBLISH ORB_RESTART ORB_SCALE
 `;
 const known = new Set(`${ofOptions} ${others}`.trim().split(/\s+/));
 

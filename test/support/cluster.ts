@@ -18,6 +18,7 @@ import {
 } from '../../shared/client.ts';
 import type { CrawlStatus } from '../../shared/protocol.ts';
 import type { Replies } from '../../shared/replies.ts';
+import { lastingPort } from './ports.ts';
 
 export type { Line } from '../../selftest/exact.ts';
 export { type Exit, Program, type RunOptions } from '../../selftest/program.ts';
@@ -51,7 +52,7 @@ export class Cluster {
     args: readonly string[],
     options: { env?: NodeJS.ProcessEnv; listen?: string } = {},
   ): Promise<Program> {
-    const listen = options.listen ?? '127.0.0.1:0';
+    const listen = options.listen ?? `127.0.0.1:${await lastingPort()}`;
     const folders = ['--listen', listen, '--data', this.data, '--out', this.out];
     rmSync(join(this.data, 'master.addr'), { force: true });
     const program = this.run(['master.js', ...args, ...folders], options);
