@@ -72,7 +72,8 @@ for (const [proxyScheme, scheme] of [
     const { waiting, failed, buried } = await cluster.status();
     assert.deepEqual({ waiting, failed, buried }, { waiting: 1, failed: 0, buried: 0 });
     const status = await cluster.ask('status');
-    assert.match(status, /proxy (http|socks5):\/\/127\.0\.0\.1:\d+ (set aside|to be tried)/);
+    const name = `${proxyScheme}://127.0.0.1:${mute.port}`;
+    assert.match(status, new RegExp(`proxy ${name} (set aside|to be tried)`));
     assert.doesNotMatch(`${status}${slave.output}`, /s3cret|: 23/);
   });
 }

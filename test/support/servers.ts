@@ -5,11 +5,12 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { chmodSync, chownSync, existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { createConnection, createServer } from 'node:net';
+import { createConnection } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import postgres from 'postgres';
 import type { Identity } from '../../selftest/site.ts';
+import { lastingPort } from './ports.ts';
 
 const startMs = 30_000;
 const nobody = 65_534;
@@ -22,15 +23,6 @@ function asNobody(command: readonly string[]): readonly string[] {
 
 function found(names: readonly string[]): string | undefined {
   return names.find((name) => existsSync(name));
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const address = server.address();
-  server.close();
-  await once(server, 'close');
-  return typeof address === 'object' && address !== null ? address.port : 0;
 }
 
 /** Resolves when something accepts connections there. */
@@ -75,7 +67,7 @@ export class Server {
     const folder = mkdtempSync(join(tmpdir(), 'orb-server-'));
     chmodSync(folder, 0o777);
     ways.prepare?.(folder);
-    const server = new Server(folder, await freePort(), ways);
+    const server = new Server(folder, await lastingPort(), ways);
     process.once('exit', () => server.#child?.kill('SIGKILL'));
     await server.start();
     return server;

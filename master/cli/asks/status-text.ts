@@ -96,7 +96,7 @@ function lackTexts(crawl: CrawlStatus): string[] {
     [crawl.wantsArticles, `that finds articles: ${articleInstall} and start the slave again`],
     [crawl.wantsBrowser, 'with a browser: start one with --browser'],
   ];
-  return lacks.filter(([lacks]) => lacks).map(([, text]) => `waits for a slave ${text}`);
+  return lacks.filter(([isWanted]) => isWanted).map(([, text]) => `waits for a slave ${text}`);
 }
 
 function slaveLines({ name, leases, proxies = [], folders = [] }: Session): string[] {

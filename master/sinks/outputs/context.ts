@@ -56,14 +56,14 @@ const ofTls =
 /** The authority that signed the certificate is not known. Source: OpenSSL, verify(1). */
 const ofAuthority = /self-signed certificate|unable to (?:get|verify)/;
 
-/** Returns the words of an error of TLS; undefined: it is another one. The crawl waits, since its
- *  operator can put it right at the server alone. */
-export function tlsText(error: Error): string | undefined {
+/** Returns the fault that an error of TLS is; undefined: it is another one. The crawl waits, since
+ *  its operator can put it right at the server alone. */
+export function tlsFault(error: Error): UnavailableError | undefined {
   const code = codeOf(error) ?? '';
   if (!ofTls.test(code)) return undefined;
   const text = messageOf(error) || code;
-  if (!ofAuthority.test(text)) return text;
-  return `${text}: start the master with NODE_EXTRA_CA_CERTS, the file of the server's authority`;
+  const how = ": start the master with NODE_EXTRA_CA_CERTS, the file of the server's authority";
+  return new UnavailableError(ofAuthority.test(text) ? text + how : text, error);
 }
 
 /** The same error with the name of the output in front, and without what is secret. */

@@ -6,7 +6,7 @@ import type { Connection, ResultSetHeader, RowDataPacket, SslOptions } from 'mys
 import { codeOf, messageOf } from '../../../shared/errors.ts';
 import type { NamedOutput } from '../../../shared/outputs.ts';
 import { HeldError, type SinkKind, UnavailableError } from '../sink.ts';
-import { driver, type OutputContext, tlsText, urlOf } from './context.ts';
+import { driver, type OutputContext, tlsFault, urlOf } from './context.ts';
 import { type CursorName, movedCursor } from './cursor-sink.ts';
 import { type Patience, silentText } from './patience.ts';
 import { type Column, type ColumnType, plainOf, type Row, wellFormedJson } from './rows.ts';
@@ -329,15 +329,15 @@ const parameters = ['ssl', 'socketPath', 'compress', 'charset', 'timezone', 'con
 /** The driver leaves out parameters that it does not know, so that a demand for TLS in the words of
  *  another one would end in plain text. @throws HeldError it is not a URL of MySQL */
 function partsOfUrl(url: string): { readonly uri: string; readonly ssl?: SslOptions } {
-  if (!URL.canParse(url) || new URL(url).pathname.length < 2) {
+  const parsed = URL.canParse(url) ? new URL(url) : undefined;
+  if (parsed === undefined || parsed.pathname.length < 2) {
     throw new HeldError('its URL is not one of MySQL: mysql://user@host/database');
   }
-  const parsed = new URL(url);
   const { searchParams } = parsed;
   const mode = searchParams.get('ssl-mode')?.toUpperCase();
-  const modes = Object.keys(tlsModes);
-  if (mode !== undefined && !modes.includes(mode)) {
-    throw new HeldError(`the ssl-mode of its URL must be one of ${modes.join(', ')}`);
+  if (mode !== undefined && !Object.hasOwn(tlsModes, mode)) {
+    const known = Object.keys(tlsModes).join(', ');
+    throw new HeldError(`the ssl-mode of its URL must be one of ${known}`);
   }
   // The driver would check the certificate of an address as if it were `localhost`.
   if (mode === 'VERIFY_IDENTITY' && /^\[|(?:^|\.)\d+$/.test(parsed.hostname)) {
@@ -455,8 +455,8 @@ const passing = new Set([
 const isFull = /\b(?:errcode|errno|error):? "?(?:28|122)\b/i;
 
 function faultOf(error: Error): Error {
-  const ofTls = tlsText(error);
-  if (ofTls !== undefined) return new UnavailableError(ofTls, error);
+  const ofTls = tlsFault(error);
+  if (ofTls !== undefined) return ofTls;
   const code = codeOf(error) ?? '';
   const number = 'errno' in error ? Number(error.errno) : 0;
   const isSilent = code === 'ETIMEDOUT';

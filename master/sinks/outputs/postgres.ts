@@ -6,7 +6,7 @@ import type { Sql } from 'postgres';
 import { codeOf, messageOf } from '../../../shared/errors.ts';
 import type { NamedOutput } from '../../../shared/outputs.ts';
 import { HeldError, type SinkKind, UnavailableError } from '../sink.ts';
-import { driver, type OutputContext, tlsText, urlOf } from './context.ts';
+import { driver, type OutputContext, tlsFault, urlOf } from './context.ts';
 import { type CursorName, movedCursor } from './cursor-sink.ts';
 import { type Patience, silentText } from './patience.ts';
 import { type Column, type ColumnType, type Row, wellFormedJson } from './rows.ts';
@@ -270,6 +270,9 @@ class PostgresSession implements SqlSession {
   }
 }
 
+/** Modes in which no certificate is checked. */
+const unverified = /^(?:disable|false|allow|prefer|require)?$/;
+
 /** The driver checks the certificate of an address as if it were `localhost`; here it is checked
  *  for the address. All else about TLS in a URL is the driver's. */
 function tlsOf(url: string): { readonly ssl?: { readonly host: string } } {
@@ -280,8 +283,6 @@ function tlsOf(url: string): { readonly ssl?: { readonly host: string } } {
   if (mode === null || unverified.test(mode)) return {};
   return { ssl: { host: hostname } };
 }
-/** Modes in which no certificate is checked. */
-const unverified = /^(?:disable|false|allow|prefer|require)?$/;
 
 /** The rows as a list; of a name that a map has twice the server takes the last. */
 function jsonOf(rows: readonly Row[]): string {
@@ -318,8 +319,8 @@ function faultOf(error: Error): Error {
   const code = codeOf(error) ?? '';
   // The driver's own codes are words: CONNECTION_CLOSED, ECONNREFUSED, CONNECT_TIMEOUT.
   const isState = /^[0-9A-Z]{5}$/.test(code);
-  const ofTls = tlsText(error);
-  if (ofTls !== undefined) return new UnavailableError(ofTls, error);
+  const ofTls = tlsFault(error);
+  if (ofTls !== undefined) return ofTls;
   // A fault of our own, or of the file system.
   if (!isState && !/^(?:E[A-Z]+|CONN\w+)$/.test(code)) return error;
   const isLate = code === '55P03' && messageOf(error).includes('"orbweaver_cursors"');

@@ -8,7 +8,7 @@ import type { RedisClientType } from '@redis/client';
 import { codeOf, messageOf } from '../../../shared/errors.ts';
 import type { NamedOutput } from '../../../shared/outputs.ts';
 import { HeldError, type SinkKind, UnavailableError } from '../sink.ts';
-import { driver, type OutputContext, tlsText, urlOf } from './context.ts';
+import { driver, type OutputContext, tlsFault, urlOf } from './context.ts';
 import {
   type CursorName,
   type CursorSession,
@@ -264,8 +264,8 @@ const passing =
 const placeInScript = /,? script: [0-9a-f]{40}, on @user_script:\d+\.?$/;
 
 function faultOf(error: Error): Error {
-  const ofTls = tlsText(error);
-  if (ofTls !== undefined) return new UnavailableError(ofTls, error);
+  const ofTls = tlsFault(error);
+  if (ofTls !== undefined) return ofTls;
   const said = messageOf(error).replace(placeInScript, '');
   const isFull = said.startsWith('OOM ');
   const text = isFull ? `${said} Raise its maxmemory, or delete something in it` : said;
