@@ -6,6 +6,7 @@ import fc from 'fast-check';
 import { NormalSocket } from '../../slave/fetch/normal-socket.ts';
 import { OddOrigins } from '../../slave/fetch/odd-origins.ts';
 import { readHead } from '../../slave/fetch/response-head.ts';
+import { cpuMsSince } from '../support/cpu-time.ts';
 import { oddForms, refusedForms } from '../support/odd-host.ts';
 
 const body = '<title>t</title><a href=next>n</a>\n\nHTTP/1.1 200 OK\n\n';
@@ -172,14 +173,14 @@ test('head: any head comes out strict or is refused, and a second reading change
 test('head: 64 KiB of any one byte take no time', () => {
   for (const byte of [' ', '\t', ',', ':', '\r', 'a', ';', '\n ', '\nContent-Length: 5']) {
     const value = `a${byte.repeat(Math.floor(65_000 / byte.length))}b`;
-    const started = performance.now();
+    const started = process.cpuUsage();
     for (const name of ['X', 'Content-Length', 'Transfer-Encoding']) {
       try {
         readHead(Buffer.from(`HTTP/1.1 200 OK\r\n${name}: ${value}\r\n\r\n`));
       } catch {}
     }
-    const ms = performance.now() - started;
-    assert.ok(ms < 500, `${JSON.stringify(byte)}: ${ms} ms`);
+    const ms = cpuMsSince(started);
+    assert.ok(ms < 1_000, `${JSON.stringify(byte)}: ${ms} ms`);
   }
 });
 

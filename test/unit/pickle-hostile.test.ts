@@ -12,15 +12,10 @@ import {
   type PyValue,
 } from '../../master/python/pickle/values.ts';
 import { writePickle } from '../../master/python/pickle/writer.ts';
+import { cpuMsSince } from '../support/cpu-time.ts';
 import { bytesOf, uint32 } from '../support/pickle-bytes.ts';
 
 type Parts = (string | number | Uint8Array)[];
-
-/** Of this process: how busy the machine is does not count. */
-function cpuMsSince(start: NodeJS.CpuUsage): number {
-  const { user, system } = process.cpuUsage(start);
-  return (user + system) / 1000;
-}
 
 /** Refused with this message, and soon: every one of these is a denial of service if it is slow. */
 function refused(name: string, message: RegExp, ...parts: Parts): void {
