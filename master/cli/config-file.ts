@@ -6,17 +6,21 @@ import { readYaml } from './yaml-file.ts';
 /** Fills the options that neither flag nor environment gave from a YAML or JSON file whose keys
  *  are the flags' long names. @throws ConfigError */
 export function applyConfigFile(command: Command, path: string): void {
-  const settings = readYaml(path, 'config file').value;
+  const file = readYaml(path, 'config file');
+  const settings = file.value;
   if (typeof settings !== 'object' || settings === null || Array.isArray(settings)) {
     throw new ConfigError(`${path} must hold option: value lines, for example "delay: 100"`);
   }
-  for (const [name, value] of Object.entries(settings)) setOption(command, path, name, value);
+  for (const [name, value] of Object.entries(settings)) {
+    setOption(command, `${path}:${file.lineOf([name])}`, name, value);
+  }
 }
 
-function setOption(command: Command, path: string, name: string, value: unknown): void {
+/** `place`: the file and the line. */
+function setOption(command: Command, place: string, name: string, value: unknown): void {
   const option = command.options.find(({ long }) => long === `--${name}`);
   if (option === undefined || name === 'config') {
-    throw new ConfigError(`${path}: there is no option "${name}"; see --help`);
+    throw new ConfigError(`${place}: there is no option "${name}"; see --help`);
   }
   const key = option.attributeName();
   const source = command.getOptionValueSource(key);
@@ -27,7 +31,7 @@ function setOption(command: Command, path: string, name: string, value: unknown)
   } catch (error) {
     const why = messageOf(error);
     const what = why.startsWith('must be') ? `"${name}" ${why}` : `${name}: ${why}`;
-    throw new ConfigError(`${path}: ${what}`, error);
+    throw new ConfigError(`${place}: ${what}`, error);
   }
 }
 

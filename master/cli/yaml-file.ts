@@ -1,12 +1,23 @@
 /** Files of the operator in YAML or JSON, and the line of each value in them. */
 import { isUtf8 } from 'node:buffer';
 import { readFileSync, statSync } from 'node:fs';
-import { isMap, isScalar, isSeq, LineCounter, type Node, parseDocument } from 'yaml';
+import {
+  type Document,
+  isMap,
+  isNode,
+  isScalar,
+  isSeq,
+  LineCounter,
+  type Node,
+  parseDocument,
+} from 'yaml';
 import { ConfigError, messageOf } from '../../shared/errors.ts';
 
 const bytesMax = 16 << 20;
 /** Lists and maps within each other; what reads them goes as deep. */
 const levelsMax = 50;
+/** Uses of one alias, multiplied by those of aliases within it: a short file may stand for much. */
+const aliasesMax = 1000;
 
 type YamlFile = {
   readonly value: unknown;
@@ -27,13 +38,14 @@ export function readYaml(path: string, what: string, given?: string): YamlFile {
       return { value, lineOf };
     }
     const file = parsed(text);
-    const [error] = file.document.errors;
+    // A tag that nobody knows is a warning: its value would be taken without it.
+    const [error] = [...file.document.errors, ...file.document.warnings];
     if (error?.code === 'MULTIPLE_DOCS') {
       const line = file.lines.linePos(error.pos[0]).line;
       throw new ConfigError(`${path}:${line}: must be one document, without --- between two`);
     }
     if (error !== undefined) throw error;
-    const value: unknown = file.document.toJS({ maxAliasCount: 10 }) ?? {};
+    const value = valueIn(file);
     const lineOf = (at: readonly PropertyKey[]) => lineIn(file, at);
     refuseOdd(value, path, lineOf);
     return { value, lineOf };
@@ -47,7 +59,35 @@ export function readYaml(path: string, what: string, given?: string): YamlFile {
 
 function parsed(text: string) {
   const lines = new LineCounter();
-  return { document: parseDocument(text, { lineCounter: lines, schema: 'core' }), lines };
+  // `merge`: the key `<<`. `logLevel`: the library prints warnings of its own.
+  const options = { schema: 'core', merge: true, logLevel: 'error' } as const;
+  return { document: parseDocument(text, { ...options, lineCounter: lines }), lines };
+}
+
+/** @throws Error of an alias or a merge, with its line */
+function valueIn({ document, lines }: ReturnType<typeof parsed>): unknown {
+  try {
+    return document.toJS({ maxAliasCount: aliasesMax }) ?? {};
+  } catch (error) {
+    const [offset = 0] = faulty(document.contents, document)?.range ?? [];
+    throw new Error(`${messageOf(error)} at line ${lines.linePos(offset).line}`);
+  }
+}
+
+/** Returns the innermost part that has no value. */
+function faulty(node: Node | null, document: Document): Node | null {
+  let parts: unknown[] = [];
+  if (isMap(node)) parts = node.items.map(({ value }) => value);
+  else if (isSeq(node)) parts = node.items;
+  for (const part of parts) {
+    if (!isNode(part)) continue;
+    try {
+      part.toJS(document, { maxAliasCount: aliasesMax });
+    } catch {
+      return faulty(part, document);
+    }
+  }
+  return node;
 }
 
 /** Refuses what those who read the value would lose, or would not come back from: an alias of a map

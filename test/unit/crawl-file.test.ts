@@ -190,6 +190,9 @@ test('crawl file: what is wrong is named with its line, its key and the fix', (t
     ['crawl: a\ncrawl: b\n', /is not YAML: Map keys must be unique/],
     ['crawl: a\n---\ncrawl: b\n', /\.yaml:2: must be one document, without ---/],
     ['\tcrawl: a\n', /is not YAML/],
+    ['seeds:\n  - http://a/\n  - *b\n', /is not YAML: Unresolved alias .*: b at line 3$/],
+    ['items:\n  a:\n    <<: text\n', /is not YAML: Merge sources must be maps.* at line 3$/],
+    ['crawl: !name a\n', /is not YAML: Unresolved tag: !name at line 1, column 8$/],
     [
       'outputs:\n  - csv: a.csv\n  - {sqlite: a.csv}\n',
       /:3: outputs\.1: must not name the file a\.csv, which a csv output has/,
@@ -220,6 +223,27 @@ test('crawl file: a body of null is one', (t) => {
   const [part] = list.parts;
   assert.ok(part !== undefined && 'requests' in part);
   assert.equal(String(part.requests[0]?.body), 'null');
+});
+
+test('crawl file: << takes over the keys of another map, and an alias may stand often', (t) => {
+  const fields = Array.from({ length: 40 }, (_, n) => `      f${n}: *price`);
+  const { items } = read(
+    t,
+    `items:
+  book: &book
+    each: article
+    fields:
+      price: &price {css: .price, type: number}
+${fields.join('\n')}
+  offer:
+    <<: *book
+    each: .offer
+`,
+  );
+  const { book, offer } = items;
+  assert.deepEqual([book?.each, offer?.each], ['article', '.offer']);
+  assert.deepEqual(Object.keys(offer?.fields ?? {}).length, 41);
+  assert.deepEqual(offer?.fields, book?.fields);
 });
 
 test('crawl file: aliases that grow are refused', (t) => {
