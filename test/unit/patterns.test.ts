@@ -298,3 +298,17 @@ test('patterns: one of a path alone, which matches no URL, is refused where it i
   }
   refuseVain({ include: ['/^/', '^https?://[^/]+/a', '^/a|b'], exclude: ['^.*/b'] });
 });
+
+test('patterns: one with a letter that no URL has is refused where it is new', () => {
+  for (const source of ['/über', '^https?://bücher\\.example/(a|b)', '(?i)/\\Qü\\E$', 'ü[ä]']) {
+    const lists = { include: [source], exclude: [] };
+    const why = 'write %C3%BC for ü (the name of a host begins with xn--)';
+    assert.throws(
+      () => refuseVain(lists),
+      ({ message }: Error) => message.endsWith(`matches no URL, as they are ASCII; ${why}`),
+    );
+    refuseVain(lists, lists);
+  }
+  const exclude = ['/ü?ber', 'a|ü', '/(ü|u)ber', '[ü-]', '[^ü]', 'ü{0,2}', '/(ü)?$', '/%C3%BC'];
+  refuseVain({ include: [], exclude });
+});

@@ -167,28 +167,36 @@ export function refusePatterns(lists: Lists, isKept = false): void {
   }
 }
 
-/** Refuses patterns of a path alone: as an --exclude one would leave nothing out, and say nothing.
+/** Refuses patterns that match no URL: an --exclude of that kind leaves nothing out, unnoticed.
  *  `kept`: those of an earlier crawl, which may have them.
  *  @throws CommandError E_BAD_REQUEST which, why, and a replacement */
 export function refuseVain(lists: Lists, kept: Lists = { include: [], exclude: [] }): void {
   for (const name of ['include', 'exclude'] as const) {
-    const source = lists[name].find((one) => isVain(one) && !kept[name].includes(one));
-    if (source === undefined) continue;
-    const write = shown(source.replace(/^\^\\?/, '^https?://[^/]+'));
-    const why = `matches no URL, as each begins with http; write ${write}`;
-    throw new CommandError('E_BAD_REQUEST', `--${name} ${shown(source)} ${why}`);
+    for (const source of lists[name]) {
+      const why = kept[name].includes(source) ? undefined : vainWhy(source);
+      if (why === undefined) continue;
+      throw new CommandError('E_BAD_REQUEST', `--${name} ${shown(source)} matches no URL, ${why}`);
+    }
   }
 }
 
-/** Does it want `/` at the start of a URL, without an alternative that does not? */
-function isVain(source: string): boolean {
-  if (!/^\^\\?\//.test(source)) return false;
-  let rest = source.replace(/\\.|\[(?:\\.|[^\]\\])*\]/gsu, '');
-  for (let before = ''; before !== rest; ) {
-    before = rest;
-    rest = rest.replace(/\([^()]*\)/g, '');
+/** Why it matches none: it wants `/` at the start of a URL, or a letter that URLs do not have,
+ *  without an alternative that does not. */
+function vainWhy(source: string): string | undefined {
+  let needed = source.replace(/\\.|\[(?:\\.|[^\]\\])*\]/gsu, '');
+  for (let before = ''; before !== needed; ) {
+    before = needed;
+    needed = needed.replace(/\([^()]*\)/g, '');
   }
-  return !rest.includes('|');
+  if (needed.includes('|')) return undefined;
+  if (/^\^\\?\//.test(source)) {
+    const write = shown(source.replace(/^\^\\?/, '^https?://[^/]+'));
+    return `as each begins with http; write ${write}`;
+  }
+  const [letter] = /[^\p{ASCII}\p{Cs}](?![?*{])/u.exec(needed) ?? [];
+  if (letter === undefined) return undefined;
+  const write = encodeURIComponent(letter);
+  return `as they are ASCII; write ${write} for ${letter} (the name of a host begins with xn--)`;
 }
 
 /** Returns the patterns of a crawl that JavaScript runs, in words for a warning. */
