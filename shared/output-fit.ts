@@ -35,7 +35,8 @@ export function misfitOf(
   downloads = false,
 ): { readonly index: number; readonly why: string } | undefined {
   for (const [index, output] of outputs.entries()) {
-    const why = misfit(output, items) ?? misplaced(output, outputs.slice(0, index), downloads);
+    const why =
+      misfit(output, items) ?? misplaced(output, outputs.slice(0, index), downloads, items);
     if (why !== undefined) return { index, why };
   }
   return undefined;
@@ -161,14 +162,32 @@ function misfitOfKey(key: readonly string[], fields: readonly string[]) {
   return `must not have the key ${unknown}: the fields are ${fields.join(', ')}`;
 }
 
-function misplaced(output: Output, others: readonly Output[], downloads: boolean) {
+function misplaced(
+  output: Output,
+  others: readonly Output[],
+  downloads: boolean,
+  items: ItemRules = {},
+) {
   const isTable = output.kind === 'sqlite' || !isFileKind(output.kind);
-  if (isTable && others.some((other) => isSameTarget(other, output))) {
+  const own = placed(output, items);
+  if (isTable && others.some((other) => isSameTarget(placed(other, items), own))) {
     const place = output.kind === 'redis' ? 'list or stream' : 'table';
     return `must not name ${output.target} twice for the same records: give each another ${place}`;
   }
   if (!isFileKind(output.kind)) return undefined;
   return sharedFile(output, others) ?? taken(output, downloads);
+}
+
+/** The output with the table or list that it has by default, to compare it with others. */
+function placed(output: Output, items: ItemRules): Output {
+  const rules = Object.keys(ownRules(items));
+  const { records = rules.length > 0 || output.rule ? 'items' : 'pages', kind, stream } = output;
+  const rule = output.rule ?? (records === 'items' && rules.length === 1 ? rules[0] : undefined);
+  const where = { ...output, records, ...(rule !== undefined && { rule }) };
+  if (stream !== undefined) return where;
+  // As rules are called there.
+  const name = (rule ?? records).replaceAll('-', '_');
+  return kind === 'redis' ? { list: name, ...where } : { table: name, ...where };
 }
 
 /** A crawl that downloads images has this file itself. */

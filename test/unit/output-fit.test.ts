@@ -160,6 +160,16 @@ test('output fit: the same table for the same records twice', () => {
   assert.match(why(['sqlite:a.db', 'sqlite:a.db#key=url']), twice);
   assert.match(why(['postgres:$DB#table=a', 'postgres:$DB#table=a&name=other']), twice);
   assert.match(why(['redis://a/0#list=a', 'redis://a/0#list=a']), twice);
+  // One of them has it by default.
+  assert.match(why(['postgres:$DB', 'postgres:$DB#table=pages']), twice);
+  assert.match(why(['redis://a/0', 'redis://a/0#list=pages&records=pages']), twice);
+  assert.match(why(['sqlite:a.db', 'sqlite:a.db#table=book'], rules(['a'])), twice);
+  assert.match(why(['sqlite:a.db#rule=book', 'sqlite:a.db'], rules(['a'])), twice);
+  assert.match(why(['sqlite:a.db', 'sqlite:a.db#table=a_b'], rules(['a'], 'a-b')), twice);
+  const two = { ...rules(['a']), ...rules(['a'], 'cook') };
+  assert.match(why(['sqlite:a.db', 'sqlite:a.db#table=items'], two), twice);
+  assert.equal(why(['sqlite:a.db', 'sqlite:a.db#rule=book', 'sqlite:a.db#rule=cook'], two), '');
+  assert.equal(why(['redis://a/0', 'redis://a/0#stream=pages']), '');
   assert.equal(why(['sqlite:a.db#records=pages', 'sqlite:a.db#records=failed']), '');
   assert.equal(why(['postgres:$DB#table=a', 'postgres:$DB#table=b', 'postgres:$OTHER']), '');
   assert.equal(why(['redis://a/0#list=a', 'redis://a/0#stream=a', 'redis://a/1#list=a']), '');
