@@ -35,6 +35,28 @@ test('PostgreSQL: a connection that was closed while idle is made again without 
   await sql.end();
 });
 
+test('PostgreSQL: a unique index that is not of the key holds the crawl', async (t) => {
+  const server = await startPostgres();
+  if (server === undefined) return t.skip('PostgreSQL is not installed');
+  t.after(() => server.close());
+  const url = `postgres://postgres@127.0.0.1:${server.port}/postgres`;
+  const sql = postgres(url, { max: 1, onnotice: () => {} });
+  for (const more of ['', '#key=title', '#key=title&on-conflict=update']) {
+    await sql`DROP TABLE IF EXISTS book, orbweaver_cursors`;
+    await sql`CREATE TABLE book (_crawl text, _seq bigint, title text, n bigint UNIQUE)`;
+    const { kind } = kindOf(t, `${url}${more}`);
+    const sink = await kind.open(crawlWith(before), undefined);
+    await sink.write(itemsFrom(1, { title: 'a', n: 1 }));
+    await assert.rejects(
+      sink.write(itemsFrom(2, { title: 'b', n: 1 })),
+      (error) => error instanceof HeldError && /"book_n_key"; put that right/.test(error.message),
+      more,
+    );
+    await sink.close();
+  }
+  await sql.end();
+});
+
 test('MariaDB: a connection that was closed while idle is made again without a word', async (t) => {
   const server = await startMariadb();
   if (server === undefined) return t.skip('MariaDB is not installed');

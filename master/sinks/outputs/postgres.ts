@@ -227,8 +227,16 @@ class PostgresSession implements SqlSession {
       'SELECT count(*)::text AS count FROM moved';
     const json = jsonOf(taken.size === 0 ? rows : rows.filter(({ seq }) => !taken.has(seq)));
     const values = [json, crawl, sink, String(to)];
-    const [done] = await this.#do(text, from === undefined ? values : [...values, String(from)]);
-    if (done?.['count'] !== '1') throw movedCursor(from);
+    try {
+      const [done] = await this.#do(text, from === undefined ? values : [...values, String(from)]);
+      if (done?.['count'] !== '1') throw movedCursor(from);
+    } catch (error) {
+      if (!(error instanceof UnavailableError) || codeOf(error.cause) !== keyTaken) throw error;
+      const cameSince = isStrict && (await this.#conflicts(write, key)).size > taken.size;
+      if (cameSince) throw error;
+      // A unique index that is not of the key refuses the row for ever.
+      throw new HeldError(`${messageOf(error)}; put that right`, error);
+    }
   }
 
   /** Numbers of the rows whose key is in the table, or that of a row before them. */
