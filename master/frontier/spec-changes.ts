@@ -61,6 +61,7 @@ export class SpecChanges {
     if (goesOn) this.#options.crawls.refuseAgain(crawl);
     const isReopened = goesOn && changed.length > 0;
     const wasOpen = crawl.isOpen;
+    const outputs = namedOutputs(crawl.spec.outputs ?? []);
     if (changed.length > 0) {
       this.#apply(crawl, change, isStart);
       if (isReopened) {
@@ -71,7 +72,7 @@ export class SpecChanges {
       // Until their hosts are known, its seeds at private addresses would be refused.
       if (crawl.isOpen) this.#options.resolve(crawl);
       await this.#save(crawl);
-      if (isOther) await this.#options.results.outputsChanged?.(crawl);
+      if (isOther) await this.#options.results.outputsChanged?.(crawl, outputs);
       this.#options.lifeCycle.checkLogin(crawl);
       this.#options.events.crawlChanged(crawl, { changed, isReopened });
       this.#wake(crawl);

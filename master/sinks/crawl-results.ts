@@ -46,7 +46,8 @@ export class CrawlResults<C extends ResultCrawl> {
   /** Why it is held: too much waits for a sink. */
   #overfull: string | undefined;
 
-  constructor(crawl: C, options: CrawlResultsOptions<C>) {
+  /** `before`: its outputs, if those of its spec are to be reconciled with them. */
+  constructor(crawl: C, options: CrawlResultsOptions<C>, before?: readonly NamedOutput[]) {
     const { sinks, store } = options;
     this.crawl = crawl;
     this.#options = options;
@@ -54,12 +55,11 @@ export class CrawlResults<C extends ResultCrawl> {
     const outletOf = (kind: SinkKind) => {
       const saved = store.get('meta', cursorKey(crawl.id, kind.name));
       const cursor = saved && decodeCursor(saved);
-      const isWanted = kind.isWanted?.(crawl, cursor?.mark) ?? true;
-      return isWanted ? [new Outlet(kind, cursor)] : [];
+      return (kind.isWanted?.(crawl, cursor?.mark) ?? true) ? [new Outlet(kind, cursor)] : [];
     };
     const base = sinks.flatMap(outletOf);
     this.#baseCount = base.length;
-    this.#outputs = options.outputs === undefined ? [] : namedOutputs(crawl.spec?.outputs ?? []);
+    this.#outputs = options.outputs ? (before ?? namedOutputs(crawl.spec?.outputs ?? [])) : [];
     const outputs = this.#outputs.flatMap((output) => options.outputs?.(output) ?? []);
     this.#outlets = [...base, ...outputs.flatMap(outletOf)];
   }
@@ -443,6 +443,7 @@ export class CrawlResults<C extends ResultCrawl> {
     if (this.#overfull !== undefined) return upTo;
     for (const outlet of leaving(before, outputs).filter(({ isWriting }) => isWriting)) {
       await this.#guarded(outlet, async () => {
+        if (outlet.given >= lastCommit && !outlet.isGathering) return;
         outlet.sink ??= await outlet.kind.open(this.crawl, outlet.mark);
         while (outlet.given < lastCommit && (await this.#write(outlet, outlet.sink)).isAny);
         if (outlet.isGathering) await this.#finish(outlet, outlet.sink);
@@ -454,11 +455,10 @@ export class CrawlResults<C extends ResultCrawl> {
 
   /** Nothing that waits for it will be written any more. */
   async drop(outlet: Outlet): Promise<void> {
-    const { lastCommit } = this.rows;
-    if (lastCommit <= outlet.commit) return;
+    if (this.rows.lastCommit <= outlet.commit) return;
     this.tellLacking(outlet);
     if (outlet.state === 'failing') outlet.recovered();
-    outlet.commit = lastCommit;
+    outlet.commit = this.rows.lastCommit;
     outlet.forget();
     await this.#passed(outlet);
   }

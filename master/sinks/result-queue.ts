@@ -102,9 +102,10 @@ export class ResultQueue<C extends ResultCrawl> {
     for (const output of outputs) await this.#options.outputs?.(output).prepare(crawlName);
   }
 
-  /** The outputs of a crawl have changed: those that are new begin with the next record. */
-  async outputsChanged(crawl: C): Promise<void> {
-    const results = this.#of(crawl);
+  /** The outputs of a crawl have changed: those that are new begin with the next record. `before`:
+   *  those that it had; one of the same name was another, also if the crawl is not in memory. */
+  async outputsChanged(crawl: C, before: readonly NamedOutput[]): Promise<void> {
+    const results = this.#of(crawl, before);
     await results.alone(() => results.reconcile());
     await this.rest(crawl);
   }
@@ -396,10 +397,10 @@ export class ResultQueue<C extends ResultCrawl> {
     this.#crawls.clear();
   }
 
-  #of(crawl: C): CrawlResults<C> {
+  #of(crawl: C, before?: readonly NamedOutput[]): CrawlResults<C> {
     const known = this.#crawls.get(crawl);
     if (known !== undefined) return known;
-    const results = new CrawlResults(crawl, this.#options);
+    const results = new CrawlResults(crawl, this.#options, before);
     if (this.#closing) results.closing();
     this.#crawls.set(crawl, results);
     return results;

@@ -163,6 +163,27 @@ test('outputs: set: one that leaves gets what waits for it', { timeout }, async 
   );
 });
 
+test('outputs: set: of a crawl that has ended, one begins anew under the name of another', {
+  timeout,
+}, async (t) => {
+  const url = await site(t, 20, 0);
+  const cluster = new Cluster(t);
+  const args = ['--slaves', '1', '--max-pages', '4', '--output', 'csv:a.csv'];
+  await cluster.master([url, ...args]);
+  const ended = async () => {
+    while ((await cluster.status()).state !== 'finished') await setTimeout(100);
+  };
+  await ended();
+  await cluster.ask('set', 'default', '--output', 'csv:b.csv');
+  await cluster.ask('set', 'default', '--output', 'csv:c.csv', '--max-pages', '8');
+  await ended();
+  const lines = (name: string) => {
+    const text = readFileSync(join(cluster.out, 'default', name), 'utf8');
+    return text.split('\n').length - 2;
+  };
+  assert.deepEqual([lines('a.csv'), lines('c.csv')], [4, 4]);
+});
+
 test('outputs: one on another disk, which is full, waits alone', { timeout }, async (t) => {
   const disk = SmallDisk.mount(t, 2);
   if (disk === undefined) return;

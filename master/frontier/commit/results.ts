@@ -53,8 +53,8 @@ export interface ResultsPort {
     all?: readonly NamedOutput[],
     fetch?: { readonly download?: unknown },
   ): Promise<void>;
-  /** Its outputs have changed: those that are new begin with the next record. */
-  outputsChanged?(crawl: Crawl): Promise<void>;
+  /** Its outputs have changed from `before`: those that are new begin with the next record. */
+  outputsChanged?(crawl: Crawl, before: readonly NamedOutput[]): Promise<void>;
   /** Its sinks, and how far each has come. */
   sinksOf?(crawl: Crawl): SinkState[];
   /** Those that cannot write for now, and are tried again. */
