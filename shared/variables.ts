@@ -2,6 +2,7 @@
  * The variables `ORB_…` of the environment. Nobody reads one with a typing error in its name, so the
  * programs warn about names that are none of these. Pure.
  */
+import { nearestName } from './nearest-name.ts';
 
 /** Of master and slave, in the order of `--help`: `node scripts/options.mjs` writes them. */
 const ofOptions = `
@@ -36,33 +37,9 @@ const warningsMax = 20;
 export function variableWarnings(env: Readonly<Record<string, string | undefined>>): string[] {
   const unknown = Object.keys(env).filter((name) => /^ORB_/i.test(name) && !known.has(name));
   return unknown.slice(0, warningsMax).map((name) => {
-    const near = nearest(name.toUpperCase().replaceAll('-', '_'));
+    const meant = name.toUpperCase().replaceAll('-', '_');
+    const near = nearestName(meant, known, Math.min(errorsMax, (meant.length - 4) / 2));
     const advice = near === undefined ? 'see --help for the variables' : `did you mean ${near}?`;
     return `the variable ${name.slice(0, 64)} is unknown and has no effect; ${advice}`;
   });
-}
-
-function nearest(name: string): string | undefined {
-  let best: string | undefined;
-  let least = Math.min(errorsMax, (name.length - 4) / 2) + 1;
-  for (const one of known) {
-    if (Math.abs(one.length - name.length) >= least) continue;
-    const errors = distance(name, one);
-    if (errors < least) [best, least] = [one, errors];
-  }
-  return best;
-}
-
-/** Insertions, removals and replacements from one text to another. Source: Levenshtein (1965). */
-function distance(a: string, b: string): number {
-  let row = Array.from({ length: b.length + 1 }, (_, j) => j);
-  for (let i = 1; i <= a.length; i++) {
-    const next = [i];
-    for (let j = 1; j <= b.length; j++) {
-      const replaced = (row[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1);
-      next.push(Math.min(replaced, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1));
-    }
-    row = next;
-  }
-  return row[b.length] ?? 0;
 }

@@ -1,6 +1,7 @@
 /** `--config`: the options that neither flags nor environment set. */
 import type { Command, Option } from 'commander';
 import { ConfigError, messageOf } from '../../shared/errors.ts';
+import { nearestName } from '../../shared/nearest-name.ts';
 import { readYaml } from './yaml-file.ts';
 
 /** Fills the options that neither flag nor environment gave from a YAML or JSON file whose keys
@@ -20,7 +21,10 @@ export function applyConfigFile(command: Command, path: string): void {
 function setOption(command: Command, place: string, name: string, value: unknown): void {
   const option = command.options.find(({ long }) => long === `--${name}`);
   if (option === undefined || name === 'config') {
-    throw new ConfigError(`${place}: there is no option "${name}"; see --help`);
+    const known = command.options.flatMap(({ long }) => long?.slice('--'.length) ?? []);
+    const nearest = nearestName(name, known, Math.max(2, name.length / 3));
+    const advice = nearest === undefined ? 'see --help' : `did you mean ${nearest}?`;
+    throw new ConfigError(`${place}: there is no option "${name}"; ${advice}`);
   }
   const key = option.attributeName();
   const source = command.getOptionValueSource(key);

@@ -6,12 +6,12 @@
 import type { Command, Option } from 'commander';
 import type * as z from 'zod';
 import { type CrawlSpec, crawlNameSchema } from '../../shared/crawl.ts';
-import { editDistance } from '../../shared/edit-distance.ts';
 import { ConfigError, messageOf } from '../../shared/errors.ts';
 import { type FollowRule, followSchema } from '../../shared/follow.ts';
 import { type Download, downloadFrom, downloadSchema, imageKeys } from '../../shared/images.ts';
 import { type ItemRules, itemsSchema } from '../../shared/items.ts';
 import { type Login, loginSchema, valueFault } from '../../shared/login.ts';
+import { nearestName } from '../../shared/nearest-name.ts';
 import { misfitOf } from '../../shared/output-fit.ts';
 import { type NamedOutput, namedOutputs, type Output, outputFrom } from '../../shared/outputs.ts';
 import { type Render, renderSchema } from '../../shared/render.ts';
@@ -288,13 +288,10 @@ function downloadOf(download: unknown, fault: Fault): Download | undefined {
 }
 const wantsImages = 'must be images, or a map such as {images: {min-width: 200}}';
 
-/** The key that was probably meant: the nearest one, if it is near. */
 function unknownKey(name: string, known: readonly string[]): string {
-  const [nearest] = known
-    .map((key) => ({ key, distance: editDistance(name.slice(0, 64), key) }))
-    .sort((a, b) => a.distance - b.distance);
-  const isNear = nearest !== undefined && nearest.distance <= Math.max(2, name.length / 3);
-  return `there is no such key${isNear ? `; did you mean ${nearest.key}?` : '; see docs/crawl-files.md'}`;
+  const nearest = nearestName(name, known, Math.max(2, name.length / 3));
+  const advice = nearest === undefined ? 'see docs/crawl-files.md' : `did you mean ${nearest}?`;
+  return `there is no such key; ${advice}`;
 }
 
 /** The issue that says most: of a union, that of the form which was meant. */
