@@ -77,8 +77,11 @@ function blockedText({ hosts, waiting }: NonNullable<CrawlStatus['blocked']>): s
 }
 
 function failureTexts({ failed, statuses, errors, examples = {} }: CrawlStatus): string[] {
-  const { status: _, rule: __, ...others } = errors;
-  const kinds = failed > 0 ? [`failed by kind: ${byName({ ...others, ...statuses })}`] : [];
+  const { status = 0, rule: _, ...others } = errors;
+  // Older versions counted answers with a failure, but not by their status.
+  const unknown = Object.values(statuses).reduce((left, count) => left - count, status);
+  const counts = { ...others, ...statuses, ...(unknown > 0 && { status: unknown }) };
+  const kinds = failed > 0 ? [`failed by kind: ${byName(counts)}`] : [];
   const texts = Object.entries(examples).map(([kind, text]) => {
     // Of a kind that was only tried again so far, no URL has failed.
     const what = kind in errors ? '  for example' : `${kind}, to be tried again:`;
