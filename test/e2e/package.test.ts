@@ -170,6 +170,13 @@ describe('package: in an empty folder', { timeout }, () => {
     assert.equal(status, 0, stdout);
   });
 
+  test('package: a resolver that does not read its exports finds code and types', () => {
+    const at = join(folder, 'node_modules/orbweaver');
+    const { main, types, exports } = JSON.parse(readFileSync(join(at, 'package.json'), 'utf8'));
+    assert.deepEqual({ default: main, types }, exports['.'].require);
+    assert.ok(existsSync(join(at, main)) && existsSync(join(at, types)));
+  });
+
   test('package: its types are correct without skipLibCheck', () => {
     const text = `import { connect, type MasterClient } from 'orbweaver';
       const authkey = Buffer.from('a key that is long enough');
