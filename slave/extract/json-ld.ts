@@ -29,7 +29,12 @@ export function jsonLdImages(text: string): LinkedImage[] {
   } catch {
     return [];
   }
-  return imagesOf(root);
+  return imagesOf(root).map((image) => ({ ...image, src: withoutReferences(image.src) }));
+}
+
+/** A script has no character references, but sites print one for the `&` of an address. */
+function withoutReferences(address: string): string {
+  return address.replace(/&(?:amp|#0?38|#x26);/gi, '&');
 }
 
 /** Walks the tree in order, with an explicit stack: a text can be as deep as it is long. */

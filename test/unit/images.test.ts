@@ -394,6 +394,16 @@ test('json-ld: common mistakes are forgiven', () => {
   }
 });
 
+test('json-ld: a reference of HTML in an address is the ampersand that was meant', () => {
+  const read = (text: string) => jsonLdImages(text).map(({ src }) => src);
+  assert.deepEqual(read('{"image":["a?b=1&amp;c=2","a?b=1&#038;c=2",{"url":"a?b&#x26;c"}]}'), [
+    'a?b=1&c=2',
+    'a?b=1&c=2',
+    'a?b&c',
+  ]);
+  assert.deepEqual(read('{"image":"a?amp;b&copy=1&amp=2&lt;"}'), ['a?amp;b&copy=1&amp=2&lt;']);
+});
+
 test('json: a mark at the beginning, and long texts, are no mistakes', () => {
   const text = 'x'.repeat(10 << 20);
   assert.deepEqual(parsePageJson(`\ufeff${JSON.stringify({ text })}`), { text });
