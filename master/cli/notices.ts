@@ -36,15 +36,22 @@ export class Notices implements FrontierListener, ResultListener<CrawlView> {
   readonly #log: Logger;
   readonly #options: ServeOptions;
   readonly #now: () => number;
+  readonly #hostname: string;
   #minuteSince = Number.NEGATIVE_INFINITY;
   #logged = 0;
   #unlogged = 0;
 
-  /** `now` returns ms. */
-  constructor(log: Logger, options: ServeOptions, now: () => number = () => performance.now()) {
+  /** `now` returns ms; `own` is the name of this machine. */
+  constructor(
+    log: Logger,
+    options: ServeOptions,
+    now: () => number = () => performance.now(),
+    own = hostname(),
+  ) {
     this.#log = log;
     this.#options = options;
     this.#now = now;
+    this.#hostname = own;
   }
 
   listening(port: number, isNewKey: boolean): void {
@@ -53,7 +60,7 @@ export class Notices implements FrontierListener, ResultListener<CrawlView> {
       { data: dataFolder, pid: process.pid },
       `orbweaver ${version} listens on ${addressText(host || '*', port)}`,
     );
-    const reachable = host && host !== '0.0.0.0' && host !== '::' ? host : hostname();
+    const reachable = host && host !== '0.0.0.0' && host !== '::' ? host : nameFor(this.#hostname);
     const join = `${slaveCall} --master ${addressText(reachable, port)}${tls ? ' --tls' : ''}`;
     if (isNewKey) {
       this.#log.info(`created the authkey file ${authkeyFile}: copy it to the slaves' machines`);
@@ -401,6 +408,12 @@ export function compactedText({ before, after }: Compacted): string {
 function some(texts: readonly string[]): string {
   const first = texts.slice(0, 5).join(', ');
   return texts.length > 5 ? `${first} and ${texts.length - 5} more` : first;
+}
+
+/** The name of a machine for others. That of a container is an id by default, which names nothing
+ *  outside it. Source: docker run --hostname. */
+function nameFor(own: string): string {
+  return /^[0-9a-f]{12}$/.test(own) ? 'host' : own;
 }
 
 /** Is the seed on another machine? */

@@ -128,6 +128,10 @@ describe('docker-compose.yml', () => {
     }
   });
 
+  test('the time zone of the operator is handed on', () => {
+    for (const name of ['master', 'slave'] as const) assert.ok('TZ' in services[name].environment);
+  });
+
   test('results go to a folder of the host, which belongs to whom the programs run as', (t) => {
     const { folders, master } = services;
     assert.equal(volumeAt(master, '/out').name, './crawl-data');

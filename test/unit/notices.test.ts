@@ -41,6 +41,20 @@ test('notices: the command that starts a slave is one for a shell', () => {
   assert.equal(words, `--master\n127.0.0.1:6666\n--authkey-file\n${authkeyFile}\n`);
 });
 
+test('notices: no slave is told to find the id of a container', () => {
+  const said = (host: string, own: string) => {
+    const lines: string[] = [];
+    const log = { info: (...all: unknown[]) => lines.push(String(all.at(-1))) };
+    const options = { dataFolder: '/d', host, authkeyFile: '/d/authkey' };
+    const given = [log as unknown as Logger, options as unknown as ServeOptions] as const;
+    new Notices(...given, undefined, own).listening(6666, false);
+    return /--master (\S+)/.exec(lines[1] ?? '')?.[1];
+  };
+  assert.equal(said('0.0.0.0', '3f2a01bc99de'), 'host:6666');
+  assert.equal(said('0.0.0.0', 'crawl-1'), 'crawl-1:6666');
+  assert.equal(said('10.0.0.7', '3f2a01bc99de'), '10.0.0.7:6666');
+});
+
 test('notices: refusals of an address are told three times, then whenever they double', () => {
   const { notices, lines } = told();
   for (let times = 1; times <= 40; times++) notices.refused('10.0.0.1:5', error, times);
