@@ -133,8 +133,10 @@ function load(): PlainTags | undefined {
     const module = new WebAssembly.Module(Buffer.from(plainTagsWasm, 'base64'));
     return new PlainTags(new WebAssembly.Instance(module).exports as unknown as Exports);
   } catch (error) {
-    // Some old processors have no vectors.
-    if (error instanceof Error && error.name === 'CompileError') return undefined;
+    // Some old processors have no vectors. V8 reserves 10 GiB of addresses for a memory, more than
+    // `ulimit -v` may leave: a RangeError.
+    if (error instanceof Error && ['CompileError', 'RangeError'].includes(error.name))
+      return undefined;
     throw error;
   } finally {
     v8.setFlagsFromString('--no-wasm-dynamic-tiering');

@@ -103,6 +103,9 @@ function fetchError(error: unknown): FetchErrorBody {
   )
     return { kind: error.kind, message: error.message };
   if (error instanceof CodingError) return { kind: 'protocol', message: error.message };
+  // Of undici's parser, for which V8 reserves 10 GiB of addresses.
+  if (error instanceof RangeError && error.message.startsWith('WebAssembly'))
+    return { kind: 'connect', message: 'the slave has no addresses for it: raise `ulimit -v`' };
   if (isCutOff(error) && innerCodeOf(error) === '') {
     return { kind: 'connect', message: 'connection closed' };
   }

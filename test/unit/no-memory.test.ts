@@ -10,6 +10,7 @@ import { runCommand } from '../../master/machine/seed-command.ts';
 import type { Logger } from '../../shared/log.ts';
 import { type SlaveEnd, SlaveProcesses } from '../../shared/slave-processes.ts';
 import { launch } from '../../slave/browser/launch.ts';
+import { failureOf } from '../../slave/fetch/outcome.ts';
 import { Lacks } from '../../slave/lack.ts';
 import { RuleProcess } from '../../slave/rules/rule-process.ts';
 
@@ -99,4 +100,11 @@ test('no memory: pages wait for a child that ends before it has heard of them', 
   assert.deepEqual(said, [
     'some pages wait: the child for rules does not start: its process ended (exit code 1)',
   ]);
+});
+
+test('no memory: an answer that undici has no addresses to read says so', () => {
+  const text = 'WebAssembly.instantiate(): Out of memory: Cannot allocate Wasm memory';
+  assert.deepEqual(failureOf(new RangeError(text), false), {
+    error: { kind: 'connect', message: 'the slave has no addresses for it: raise `ulimit -v`' },
+  });
 });

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import test from 'node:test';
 import fc from 'fast-check';
 import { lazyAttributes } from '../../shared/crawl.ts';
@@ -43,6 +44,20 @@ test('plain tags: more links than there is room for', () => {
   const [hrefs, rest] = read('<a href=a>'.repeat(2_000));
   assert.equal(hrefs.length + rest.length / 10, 2_000);
   assert.ok(hrefs.length > 500);
+});
+
+test('plain tags: a slave without addresses for a memory reads without it', () => {
+  const program = `
+    const { WebAssembly: { Instance } } = globalThis;
+    WebAssembly.Instance = function () {
+      throw new RangeError('WebAssembly.Instance(): Out of memory');
+    };
+    const { plainTags } = await import(${JSON.stringify(
+      new URL('../../slave/extract/plain-tags.js', import.meta.url).href,
+    )});
+    console.log(plainTags());`;
+  const args = ['--input-type=module', '-e', program];
+  assert.equal(execFileSync(process.execPath, args, { encoding: 'utf8' }), 'undefined\n');
 });
 
 const url = 'http://h.test/a/b?c';
