@@ -46,6 +46,7 @@ export const encoding = 1 << 20;
 export const data = 1 << 21;
 /** Any of those with which a font element is HTML's, also in foreign content. */
 export const fontLook = 1 << 22;
+export const itemprop = 1 << 23;
 
 /** The elements and attributes of a scanner: for `img`, links, img elements and descriptions of the
  *  page; for `all`, also everything that names images. */
@@ -92,8 +93,8 @@ const extras: readonly (readonly [string, number])[] = [
 ];
 /** Attributes of link and meta that describe images. */
 const aboutImages: readonly (readonly [string, number])[] = [
-  ['link', href | rel | as | imagesrcset | sizes],
-  ['meta', metaName | httpEquiv | content | property | charset],
+  ['link', href | rel | as | imagesrcset | sizes | itemprop],
+  ['meta', metaName | httpEquiv | content | property | charset | itemprop],
 ];
 /** Attributes of svg elements that show another file. */
 const shows = href | xlinkHref | width | height;
@@ -274,6 +275,7 @@ const knownNames: readonly (readonly KnownName[])[] = (() => {
     ['charset', charset],
     ['property', property],
     ['encoding', encoding],
+    ['itemprop', itemprop],
     ['xlink:href', xlinkHref],
     ['http-equiv', httpEquiv],
     ['imagesrcset', imagesrcset],

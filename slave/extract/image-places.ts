@@ -1,9 +1,11 @@
 /**
  * The attributes and elements that name images, and the class (`via`) of each. Pure.
- * Source: HTML Standard (img, picture, link, video, input, object, embed, meta); docs/images.md.
+ * Source: HTML Standard (img, picture, link, video, input, object, embed, meta, itemprop);
+ * docs/images.md.
  */
 import type { ImageVia } from '../../shared/crawl.ts';
 import * as attribute from './elements.ts';
+import { imageNames } from './json-ld.ts';
 import type { Tag } from './tag.ts';
 
 const iconRels = new Set(
@@ -13,6 +15,7 @@ export const metaVias: ReadonlyMap<string, ImageVia> = new Map([
   ['og:image', 'og'],
   ['og:image:url', 'og'],
   ['og:image:secure_url', 'og'],
+  ['thumbnail', 'og'],
   ['twitter:image', 'twitter'],
   ['twitter:image:src', 'twitter'],
   ['msapplication-tileimage', 'icon'],
@@ -46,7 +49,8 @@ export function placesOf(tag: Tag): readonly (readonly [ImageVia, number])[] {
     case 'meta': {
       const names = [tag.value(attribute.property), tag.value(attribute.metaName)];
       const via = names.map((name) => metaVias.get(name?.toLowerCase() ?? '')).find(Boolean);
-      return via === undefined ? [] : [[via, content]];
+      if (via !== undefined) return [[via, content]];
+      return isImageProperty(tag) ? [['og', content]] : [];
     }
     default:
       return [];
@@ -58,6 +62,7 @@ function linkPlaces(tag: Tag): (readonly [ImageVia, number])[] {
   const rels = relsOf(tag);
   const places: (readonly [ImageVia, number])[] = isIcon(rels) ? [['icon', href]] : [];
   if (isImagePreload(tag, rels)) places.push(['preload', href], ['preload', imagesrcset]);
+  if (isPreview(tag, rels)) places.push(['og', href]);
   return places;
 }
 
@@ -71,6 +76,17 @@ export function isIcon(rels: readonly string[]): boolean {
 
 export function isImagePreload(tag: Tag, rels: readonly string[]): boolean {
   return rels.includes('preload') && tag.value(attribute.as)?.toLowerCase() === 'image';
+}
+
+/** A link to the picture that stands for the page. `image_src` is older than og:image. */
+export function isPreview(tag: Tag, rels: readonly string[]): boolean {
+  return rels.includes('image_src') || isImageProperty(tag);
+}
+
+/** Microdata with a property that JSON-LD has, too. */
+export function isImageProperty(tag: Tag): boolean {
+  const names = tag.value(attribute.itemprop);
+  return names?.split(/[\t\n\f\r ]+/).some((name) => imageNames.has(name)) === true;
 }
 
 export function isImageInput(tag: Tag): boolean {

@@ -16,6 +16,8 @@ import {
   isImageInput,
   isImageObject,
   isImagePreload,
+  isImageProperty,
+  isPreview,
   metaVias,
   objectAddress,
   placesOf,
@@ -207,6 +209,7 @@ export class PageImages {
       this.#keepRaw('preload', tag.value(attribute.href));
       this.#keepSet('preload', tag.value(attribute.imagesrcset));
     }
+    if (isPreview(tag, rels)) this.#keepRaw('og', tag.value(attribute.href));
     if (!isIcon(rels)) return;
     const [, width, height] = /^\s*(\d+)x(\d+)/i.exec(tag.value(attribute.sizes) ?? '') ?? [];
     const href = tag.value(attribute.href) ?? '';
@@ -230,6 +233,7 @@ export class PageImages {
       else if (name.endsWith(':width')) last.width ??= pixels(content);
       else if (name.endsWith(':height')) last.height ??= pixels(content);
     }
+    if (isImageProperty(tag)) this.#keepRaw('og', content);
   }
 
   #takesLazy(tag: Tag, use: 'url' | 'poster', isSet: boolean): boolean {

@@ -12,7 +12,8 @@ type LinkedImage = {
   readonly height?: number;
 };
 
-const imageNames = new Set(
+/** Properties of schema.org whose value is an image. */
+export const imageNames: ReadonlySet<string> = new Set(
   'image images logo photo photos thumbnail thumbnailUrl primaryImageOfPage screenshot'.split(' '),
 );
 /** Containers of values. Source: JSON-LD 1.1, 9.4 to 9.7. */

@@ -128,6 +128,20 @@ const cases: readonly (readonly [html: string, ...images: string[]])[] = [
   ],
   ['<meta name=description content=a><meta property=og:title content=b><meta property=og:image>'],
   [
+    '<meta itemprop=image content=a><link itemprop="url thumbnailUrl" href=b><link rel="image_src" href=c><meta name=thumbnail content=d><meta itemprop=image property=og:image content=e>',
+    'og:a',
+    'og:b',
+    'og:c',
+    'og:d',
+    'og:e',
+  ],
+  ['<meta itemprop=name content=a><meta itemprop content=b><link itemprop=url href=c>'],
+  [
+    '<meta property=og:image content=a><meta itemprop=image content=b><meta property=og:image:width content=9>',
+    'og:a 9xundefined',
+    'og:b',
+  ],
+  [
     '<script type="application/ld+json">{"image":["a",{"url":"b","width":3,"height":"4px"}]}</script>',
     'jsonld:a',
     'jsonld:b 3x4',
