@@ -19,6 +19,8 @@ const none: RuleCounts = {
   rejected: 0,
 };
 
+const whyFailed = 'their links were not followed; rejected.jsonl says why';
+
 /** A crawl file has fewer rules; a page function names its rows as it likes. */
 const linesMax = 100;
 
@@ -35,14 +37,19 @@ export function ruleLines({ rules = {} }: Pick<CrawlStatus, 'rules'>): string[] 
   return [...lines, `${amount(more.length, 'more name')} of rows: ${amount(rows, 'row')}`];
 }
 
-/** The follow rules of a crawl that ends which found no link on any page. */
+/** The follow rules of a crawl that ends which found no link on any page; and pages on which they
+ *  failed, so that no link of these was followed. */
 export function followWarnings(follow: readonly FollowRule[], rules: Counts = {}): string[] {
-  return follow.flatMap((rule, index) => {
+  const { failed = 0 } = (follow.length > 0 && rules['follow']) || none;
+  const faults =
+    failed > 0 ? [`the follow rules failed on ${amount(failed, 'page')}: ${whyFailed}`] : [];
+  const vain = follow.flatMap((rule, index) => {
     const counts = rules[followCount(index)];
     if (counts === undefined || counts.matched > 0) return [];
     const what = `the follow rule ${index + 1} (${followText(rule)})`;
     return [`${what} never matched: it found no link on ${amount(counts.pages, 'page')}`];
   });
+  return [...faults, ...vain];
 }
 
 /** The likely mistakes in the rules of a crawl that ends. `unchanged`: pages that it did not read

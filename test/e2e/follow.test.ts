@@ -1,6 +1,6 @@
 /** Follow rules in a crawl of real processes: only their links are followed, in their order. */
 import assert from 'node:assert/strict';
-import { writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, type TestContext, test } from 'node:test';
 import { Cluster } from '../support/cluster.ts';
@@ -64,6 +64,20 @@ describe('follow rules', { concurrency: 2 }, () => {
       'the follow rule 2 (CSS a.nxet) never matched: it found no link on 2 pages',
     ]);
     assert.match(master.output, /rule follow: 2 pages tried, 1 matched, 1 empty, 0 rows/);
+  });
+
+  test('follow: rules that fail are a warning at the end', { timeout }, async (t) => {
+    const url = await site(t, () => '<a href=/1>1</a>');
+    const cluster = new Cluster(t);
+    const master = await cluster.master(['--slaves', '1']);
+    // A program may add what no crawl file can have, and a store of an older version too.
+    const client = await cluster.connect();
+    const spec = { fetch: { follow: [{ css: 'a[' }] } };
+    await client.request('crawl.add', { crawl: 'c', seeds: [`${url}/`], spec });
+    await master.said(/warn .* the follow rules failed on 1 page: their links were not followed/);
+    await client.close();
+    const rejected = readFileSync(join(cluster.folder, 'out', 'c', 'rejected.jsonl'), 'utf8');
+    assert.match(rejected, /"rule":"follow",.*"why":"the rules are not valid: follow\.0 /);
   });
 
   test('follow: a rule of higher priority goes first', { timeout }, async (t) => {

@@ -1,7 +1,7 @@
 /** The warnings about rules at the end of a crawl. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ruleLines, ruleWarnings } from '../../master/cli/rule-lines.ts';
+import { followWarnings, ruleLines, ruleWarnings } from '../../master/cli/rule-lines.ts';
 import { itemsSchema } from '../../shared/items.ts';
 import { linkRule } from '../../shared/link-rule.ts';
 import { cpuMsSince } from '../support/cpu-time.ts';
@@ -19,6 +19,16 @@ test('rule warnings: a recrawl that found every page unchanged has not tried its
   const items = itemsSchema.parse({ book });
   assert.match(ruleWarnings(items).join(), /the rule book never matched/);
   assert.deepEqual(ruleWarnings(items, {}, 3), []);
+});
+
+test('rule warnings: follow rules that failed left links out', () => {
+  const failed = { ...counts, matched: 0, rows: 0, failed: 2 };
+  assert.deepEqual(followWarnings([{ css: 'a[' }], { follow: failed }), [
+    'the follow rules failed on 2 pages: their links were not followed; rejected.jsonl says why',
+  ]);
+  assert.deepEqual(followWarnings([{ css: 'a' }], { follow: counts }), []);
+  // The page function may name its rows as it likes.
+  assert.deepEqual(followWarnings([], { follow: failed }), []);
 });
 
 test('rule lines: rows under 10,000 names take a hundred lines, and no time', () => {
