@@ -18,9 +18,23 @@ export function makeCommand(name: string, env: NodeJS.ProcessEnv, examples?: str
     .exitOverride()
     .configureOutput({ writeErr: () => {} })
     .helpOption('-h, --help', 'show this help')
-    .hook('preAction', (chosen) => readSwitches(chosen, env));
+    .hook('preAction', (chosen) => {
+      refuseEmpty(chosen);
+      readSwitches(chosen, env);
+    });
   orderHelp(command, examples);
   return command;
+}
+
+/** A folder without a name would be the one where the program runs. @throws ConfigError */
+function refuseEmpty(command: Command): void {
+  for (const option of command.options) {
+    const key = option.attributeName();
+    if (command.getOptionValue(key) !== '') continue;
+    const isFlag = command.getOptionValueSource(key) === 'cli';
+    const name = isFlag ? option.long : (option.envVar ?? option.long);
+    throw new ConfigError(`${name} is empty; give it a value, or leave it out`);
+  }
 }
 
 /** Commander turns a switch on, and one with `no-` off, whenever its variable is set, even to
@@ -199,6 +213,7 @@ export function whole(min: number, max: number): (text: string) => number {
 
 /** Checks `host:port`; the value stays text. */
 export function address(text: string): string {
+  if (text === '') throw new InvalidArgumentError('It must not be empty.');
   try {
     parseAddress(text);
   } catch (error) {

@@ -34,7 +34,7 @@ function setOption(command: Command, place: string, name: string, value: unknown
     command.setOptionValueWithSource(key, optionValue(option, value), 'config');
   } catch (error) {
     const why = messageOf(error);
-    const what = why.startsWith('must be') ? `"${name}" ${why}` : `${name}: ${why}`;
+    const what = why.startsWith('must ') ? `"${name}" ${why}` : `${name}: ${why}`;
     throw new ConfigError(`${place}: ${what}`, error);
   }
 }
@@ -48,7 +48,9 @@ export function optionValue(option: Option, value: unknown): unknown {
   }
   const text = textOf(value, option);
   if (text === undefined) throw new Error('must be text or a number');
-  return option.parseArg ? option.parseArg(text, undefined as never) : text;
+  if (option.parseArg) return option.parseArg(text, undefined as never);
+  if (text === '') throw new Error('must not be empty');
+  return text;
 }
 
 /** Returns the value as the environment would have it: a list is one value per line. undefined: not

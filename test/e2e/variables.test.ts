@@ -1,7 +1,7 @@
 /** `ORB_` variables with a typing error are warned about, and no others. */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { variableWarnings } from '../../shared/variables.ts';
@@ -52,4 +52,29 @@ test('variables: master, slave and commands warn once', { timeout }, async (t) =
   assert.equal((await ask.exited).code, 0);
   assert.match(ask.stderr, /^master: the variable ORB_DELEY is unknown .*\n$/);
   JSON.parse(ask.stdout);
+});
+
+test('variables: one that is empty is refused, and an empty list is none', {
+  timeout,
+}, async (t) => {
+  const cluster = new Cluster(t);
+  const run = async (env: Record<string, string>, args: readonly string[] = []) => {
+    const program = cluster.run(['master.js', ...args], { env });
+    return { code: (await program.exited).code, said: program.stderr };
+  };
+  // Results would be written into the folder where the master runs.
+  for (const name of ['ORB_OUT', 'ORB_DATA', 'ORB_CONFIG', 'ORB_TLS_CERT', 'ORB_AUTHKEY_FILE']) {
+    const said = `master: ${name} is empty; give it a value, or leave it out\n`;
+    assert.deepEqual(await run({ [name]: '' }), { code: 2, said });
+  }
+  // Every address of the machine would listen.
+  const listen = await run({ ORB_LISTEN: '' });
+  assert.match(listen.said, /^master: .*'ORB_LISTEN' is invalid\. It must not be empty\./);
+  const flag = await run({}, ['status', '--authkey-file', '']);
+  assert.match(flag.said, /^master: --authkey-file is empty; give it a value, or leave it out\n$/);
+  writeFileSync(join(cluster.folder, 'c.yaml'), 'out: ""\n');
+  const config = await run({}, ['--config', 'c.yaml']);
+  assert.match(config.said, /^master: c\.yaml:1: "out" must not be empty\n$/);
+  const list = await run({ ORB_INCLUDE: '', ORB_ONLY: '' }, ['check', 'none.yaml']);
+  assert.match(list.said, /none\.yaml/);
 });
