@@ -1,5 +1,6 @@
 /** `--config`: the options that neither flags nor environment set. */
 import type { Command, Option } from 'commander';
+import { masterCall } from '../../shared/calls.ts';
 import { ConfigError, messageOf } from '../../shared/errors.ts';
 import { nearestName } from '../../shared/nearest-name.ts';
 import { readYaml } from './yaml-file.ts';
@@ -12,10 +13,20 @@ export function applyConfigFile(command: Command, path: string): void {
   if (typeof settings !== 'object' || settings === null || Array.isArray(settings)) {
     throw new ConfigError(`${path} must hold option: value lines, for example "delay: 100"`);
   }
+  const ofCrawl = Object.keys(settings).find((key) => crawlFileKeys.includes(key));
+  if (ofCrawl !== undefined) {
+    throw new ConfigError(
+      `${path}:${file.lineOf([ofCrawl])}: "${ofCrawl}" is a key of crawl files; give such a file ` +
+        `without --config: ${masterCall} ${path}`,
+    );
+  }
   for (const [name, value] of Object.entries(settings)) {
     setOption(command, `${path}:${file.lineOf([name])}`, name, value);
   }
 }
+
+/** Keys of a crawl file that are no options. */
+export const crawlFileKeys: readonly string[] = ['shard', 'login', 'follow', 'items', 'outputs'];
 
 /** `place`: the file and the line. */
 function setOption(command: Command, place: string, name: string, value: unknown): void {

@@ -16,7 +16,7 @@ import { misfitOf } from '../../shared/output-fit.ts';
 import { type NamedOutput, namedOutputs, type Output, outputFrom } from '../../shared/outputs.ts';
 import { type Render, renderSchema } from '../../shared/render.ts';
 import { refusePatterns, refuseVain } from '../frontier/crawl/patterns.ts';
-import { optionValue } from './config-file.ts';
+import { crawlFileKeys, optionValue } from './config-file.ts';
 import { makeSpec, specFlags } from './crawl-options.ts';
 import { noSeeds, type SeedList, seedListOf } from './seed-list.ts';
 import type { Fault } from './seed-range.ts';
@@ -42,17 +42,7 @@ export type CrawlFile = {
 
 /** Keys with values of their own that are said as they stand. */
 const saidKeys: readonly string[] = ['render', 'download'];
-const ownKeys = [
-  'crawl',
-  'seeds',
-  'shard',
-  'login',
-  'render',
-  'follow',
-  'items',
-  'outputs',
-  'download',
-];
+const ownKeys = ['crawl', 'seeds', ...saidKeys, ...crawlFileKeys];
 
 /** Options of a master, which may have several crawls. */
 export const mastersKeys: readonly string[] = [

@@ -79,6 +79,11 @@ test('options: in the config file a list is what a repeated flag, or one with co
   );
   assert.equal(config('allow-private: true').spec.fetch.allowPrivate, 'all');
   assert.deepEqual(config('allow-private: false').spec.fetch.allowPrivate, []);
+  // A crawl file is no config file.
+  for (const key of ['items', 'follow', 'login', 'shard', 'outputs']) {
+    const message = /c\.yaml:2: "\w+" is a key of crawl files; give such a file without --config: /;
+    assert.throws(() => config(`seeds: [{file: x}]\n${key}: {}`), { message });
+  }
 });
 
 test('options: --obey takes directives, all, or none', () => {
