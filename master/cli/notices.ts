@@ -80,8 +80,8 @@ export class Notices implements FrontierListener, ResultListener<CrawlView> {
     if (others.length === 0) return;
     const { can, cannot } = sortedFlags(others);
     const how = [
-      ...(can.length > 0 ? [`to change it, run \`set ${name} ${can.join(' … ')} …\``] : []),
-      ...(cannot.length > 0 ? [`for another ${cannot.join(', ')}, choose another --crawl`] : []),
+      ...(can.length > 0 ? [`to change them, run \`set ${name} ${can.join(' … ')} …\``] : []),
+      ...(cannot.length > 0 ? [`${cannot.join(', ')} cannot change: choose another --crawl`] : []),
     ];
     this.#log.warn(
       { crawl: name, ignored: others },

@@ -50,7 +50,8 @@ export function setPart(command: Command): SpecPart | undefined {
 /** Returns which of these flags `set` can change, and which it cannot. */
 export function sortedFlags(flags: readonly string[]): { can: string[]; cannot: string[] } {
   const fixed = fixedFlags();
-  const isFixed = (name: string) => fixed.includes(name) || name === 'items' || name === 'follow';
+  // Rules and a login are keys of a crawl file, and have no flag.
+  const isFixed = (name: string) => fixed.includes(name) || !name.startsWith('--');
   return { can: flags.filter((name) => !isFixed(name)), cannot: flags.filter(isFixed) };
 }
 

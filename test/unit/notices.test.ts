@@ -98,3 +98,14 @@ test('notices: only options that were given are named, and as they are written',
   again.notices.otherSpec(crawl, crawlSpecSchema.parse({}));
   assert.deepEqual(again.lines, []);
 });
+
+test('notices: what no flag can say, such as a login, cannot be set', () => {
+  const crawl = { name: 'c', spec: crawlSpecSchema.parse({}) } as unknown as Crawl;
+  const { notices, lines } = told(['login', 'order', 'delay']);
+  const login = { url: 'https://a.example/', form: 'form', fields: { a: 'b' }, until: 'b' };
+  const spec = crawlSpecSchema.parse({ delayMs: 7, order: 'dfs' });
+  notices.otherSpec(crawl, { ...spec, fetch: { ...spec.fetch, login } } as typeof spec);
+  const how =
+    'to change them, run `set c --delay …`; --order, login cannot change: choose another --crawl';
+  assert.equal(lines[0]?.split(' {')[0], `the crawl keeps the options that it has; ${how}`);
+});
