@@ -280,6 +280,9 @@ export function ownWords(message: string, file: string): string {
   if (rest.startsWith(': is an option of the master')) {
     return `${nameOf(key)}: is an option of the command line: crawl has no such option`;
   }
+  if (rest === ': there is no such key; see docs/crawl-files.md') {
+    return `${nameOf(key)}: there is no such option; see docs/library.md`;
+  }
   return `${nameOf(key)}${rest.replace(/(?<=did you mean )[\w-]+/, nameOf)}`;
 }
 

@@ -33,6 +33,10 @@ test('library options: a message names the option as the program gives it', () =
     'maxDepht: there is no such key; did you mean maxDepth?',
   );
   assert.equal(
+    said(':3: fooBar: there is no such key; see docs/crawl-files.md'),
+    'fooBar: there is no such option; see docs/library.md',
+  );
+  assert.equal(
     said(':3: exit-when-done: is an option of the master, not of a crawl: start the master with …'),
     'exitWhenDone: is an option of the command line: crawl has no such option',
   );
