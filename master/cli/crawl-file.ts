@@ -15,7 +15,7 @@ import { nearestName } from '../../shared/nearest-name.ts';
 import { misfitOf } from '../../shared/output-fit.ts';
 import { type NamedOutput, namedOutputs, type Output, outputFrom } from '../../shared/outputs.ts';
 import { type Render, renderSchema } from '../../shared/render.ts';
-import { refusePatterns, refuseVain } from '../frontier/crawl/patterns.ts';
+import { refusePatterns, refuseVain, vainText } from '../frontier/crawl/patterns.ts';
 import { crawlFileKeys, optionValue } from './config-file.ts';
 import { makeSpec, specFlags } from './crawl-options.ts';
 import { noSeeds, type SeedList, seedListOf } from './seed-list.ts';
@@ -106,6 +106,7 @@ export function readCrawlFile(path: string, text?: string): CrawlFile {
   }
   const parsed = itemsSchema.safeParse(items);
   if (!parsed.success) throw faultOf(parsed.error.issues, items, fault);
+  refuseVainMatches(parsed.data, fault);
   const given = (values['output'] ?? []) as readonly Output[];
   const outputs = namedOutputs(given, [], Object.keys(parsed.data).length > 0);
   const misfit = misfitOf(outputs, parsed.data, values['download'] !== undefined);
@@ -225,6 +226,16 @@ function specOf(
     const message = messageOf(error);
     const [, name = ''] = /^--([a-z-]+):? /.exec(message) ?? [];
     throw fault([name], message.replace(/^--[a-z-]+:? /, ''));
+  }
+}
+
+/** A rule that matches no URL would have no row. */
+function refuseVainMatches(items: ItemRules, fault: Fault): void {
+  for (const [name, { match }] of Object.entries(items)) {
+    const [source, at] =
+      typeof match === 'object' ? [match.url, ['match', 'url']] : [match, ['match']];
+    const why = source === undefined ? undefined : vainText(source);
+    if (why !== undefined) throw fault(['items', name, ...at], why);
   }
 }
 

@@ -154,6 +154,14 @@ test('crawl file: what is wrong is named with its line, its key and the fix', (t
     ['seeds: [{file: a, every: {toString: 1}}]\n', /:1: seeds\.0\.every: must be a time/],
     ['seeds: [{url: "http://a/", json: 1, headers: {A: {toString: 1}}}]\n', /headers\.A: must be/],
     ['items: {p: {match: [/a/], fields: {a: b}}}\n', /items\.p\.match: must be a pattern of URLs/],
+    [
+      'items: {p: {match: ^/a, fields: {a: b}}}\n',
+      /:1: items\.p\.match: "\^\/a" matches no URL, as each begins with http; write "\^https/,
+    ],
+    [
+      'items: {p: {match: {url: /über/}, fields: {a: b}}}\n',
+      /items\.p\.match\.url: "\/über\/" matches no URL, as they are ASCII; write %C3%BC for ü/,
+    ],
     ['items: {p: {fields: {a: [h1]}}}\n', /items\.p\.fields\.a: must be a selector/],
     ['items: {p: {each: [li], fields: {a: b}}}\n', /items\.p\.each: must be a selector/],
     ['items: {p: {fields: {a: {header: [b]}}}}\n', /fields\.a\.header: must be the name/],

@@ -173,11 +173,16 @@ export function refusePatterns(lists: Lists, isKept = false): void {
 export function refuseVain(lists: Lists, kept: Lists = { include: [], exclude: [] }): void {
   for (const name of ['include', 'exclude'] as const) {
     for (const source of lists[name]) {
-      const why = kept[name].includes(source) ? undefined : vainWhy(source);
-      if (why === undefined) continue;
-      throw new CommandError('E_BAD_REQUEST', `--${name} ${shown(source)} matches no URL, ${why}`);
+      const why = kept[name].includes(source) ? undefined : vainText(source);
+      if (why !== undefined) throw new CommandError('E_BAD_REQUEST', `--${name} ${why}`);
     }
   }
+}
+
+/** Says of a pattern that it matches no URL, and why; undefined: it may match one. */
+export function vainText(source: string): string | undefined {
+  const why = vainWhy(source);
+  return why && `${shown(source)} matches no URL, ${why}`;
 }
 
 /** Why it matches none: it wants `/` at the start of a URL, or a letter that URLs do not have,
