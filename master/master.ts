@@ -213,11 +213,13 @@ export class Master implements Leaver, SlavesMaster {
     const further = await schedules.seeds.first(options);
     const seeds = [...options.seeds, ...further.urls];
     const hasSeeds = seeds.length + further.requests.length > 0 && !options.stopping.aborted;
+    const listen = async () => {
+      this.#port = await server.listen(host, port);
+    };
     if (hasSeeds && !frontier.crawls.has(name)) {
       frontier.crawls.refuseOneMore(spec);
-      await results.prepare(name, namedOutputs(spec.outputs ?? []), spec.fetch);
-    }
-    this.#port = await server.listen(host, port);
+      await results.prepare(name, namedOutputs(spec.outputs ?? []), spec.fetch, listen);
+    } else await listen();
     this.#folder.publish(host, this.#port, options.tls);
     this.#state = 'serving';
     rooms.start();

@@ -71,17 +71,19 @@ export class ResultQueue<C extends ResultCrawl> {
     return join(this.#options.folder, crawlName);
   }
 
-  /** To be called before a crawl is made.
+  /** To be called before a crawl is made. `next`: if it fails, the files that were made go again.
    *  @throws ConfigError its targets would overwrite others, or cannot be written. */
   async prepare(
     crawlName: string,
     outputs: readonly NamedOutput[] = [],
     { download }: { readonly download?: unknown } = {},
+    next: () => Promise<void> = () => Promise.resolve(),
   ): Promise<void> {
     await refuseMisplaced(this.folderOf(crawlName), outputs, download !== undefined);
     await orNothing(this.folderOf(crawlName), async () => {
       for (const kind of this.#options.sinks) await kind.prepare(crawlName);
       await this.#prepareOutputs(crawlName, outputs);
+      await next();
     });
   }
 

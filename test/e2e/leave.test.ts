@@ -1,7 +1,9 @@
 /** How programs stop, come back and find each other again. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
+import { readdirSync } from 'node:fs';
 import { connect, createServer } from 'node:net';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout } from 'node:timers/promises';
 import { flatSite, generateSite, sitePages, type TestSite } from '../../selftest/site.ts';
@@ -364,4 +366,19 @@ test('a slave that leaves while its master is away says first what it has found'
   assert.equal(site.counts.get('/found'), 1, 'nobody had to fetch it again');
   await other.kill('SIGTERM');
   assertExact(cluster, site.truth());
+});
+
+test('start: on a port that is in use leaves no result files', { timeout }, async (t) => {
+  const other = createServer().listen(0, '127.0.0.1');
+  t.after(() => other.close());
+  await once(other, 'listening');
+  const address = other.address();
+  assert.ok(typeof address === 'object' && address !== null);
+  const listen = `127.0.0.1:${address.port}`;
+  const cluster = new Cluster(t);
+  const args = ['http://127.0.0.1:9/', '--output', 'csv:a.csv', '--listen', listen];
+  const program = cluster.run(['master.js', ...args]);
+  assert.equal((await program.exited).code, 2);
+  assert.match(program.stderr, /is in use; stop the other program or choose another --listen/);
+  assert.deepEqual(readdirSync(join(cluster.folder, 'crawl-data')), []);
 });
