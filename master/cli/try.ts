@@ -59,8 +59,7 @@ export function tryCommands(
  *  @throws ConfigError the file is not valid, or the page cannot be had */
 export async function tryOut(options: TryOptions, print: (line: string) => void): Promise<boolean> {
   const file = readCrawlFile(options.file);
-  const isTry = options.kind === 'try';
-  if (isTry && !hasRules({ ...file, login: undefined })) {
+  if (options.kind === 'try' && !hasRules({ ...file, login: undefined })) {
     throw new ConfigError(
       `${file.path} has no items and no follow, so there is nothing to try on a page`,
     );
@@ -68,50 +67,71 @@ export async function tryOut(options: TryOptions, print: (line: string) => void)
   const trial = await Trial.start();
   try {
     const missing = await refuseProblems(trial, file);
-    // Slaves elsewhere may have what this machine lacks, but here is nothing to be tried.
-    if (isTry && missing.length > 0) throw new ConfigError(missing.join('; '));
-    const odd = oddities(file.items).map(({ path, message }) =>
-      placed(file, ['items', ...path], message),
-    );
-    const warnings = [
-      ...odd,
-      ...(isTry ? [] : [...idleKeys(file), ...emptyColumns(file)]),
-      ...missing,
-    ];
-    if (isTry && file.login !== undefined) {
-      warnings.push(`${file.path}: try does not log in: it shows the page that a stranger gets`);
-    }
-    if (!isTry) {
-      const { crawl, list, items, follow } = file;
-      await refuseOutputs(options.out, file);
-      const sources = list.parts.filter((part) => 'source' in part);
-      const seeds = plainSeeds(list).length;
-      const more = { ...(sources.length > 0 && { sources }), ...(follow && { follow }) };
-      const answer = { crawl, seeds, ...more, items, warnings };
-      if (options.json) print(visibleJson(JSON.stringify(answer)));
-      else for (const line of [...explained(file), ...warned(warnings)]) print(visible(line));
+    if (options.kind === 'check') {
+      await check(file, missing, options, print);
       return true;
     }
-    const { items, follow, render } = file;
-    const spec = { ...file.spec, fetch: { ...file.spec.fetch, ...(render && { render }) } };
-    const page = await trial.page(options.url, {
-      spec,
-      items,
-      follow,
-      jsonBytesMax: spec.fetch.ruleBytes ?? ruleLimits.jsonBytes,
-      isRendered: true,
-    });
-    if (page.unrendered !== undefined) {
-      warnings.push(
-        `${file.path}: try has no browser: it shows the page as it came, before its scripts (${page.unrendered})`,
-      );
-    }
-    if (options.json) print(visibleJson(JSON.stringify({ ...page, warnings })));
-    else for (const line of [...shown(file, page), ...warned(warnings)]) print(visible(line));
-    return isWell(page);
+    // Slaves elsewhere may have what this machine lacks, but here is nothing to be tried.
+    if (missing.length > 0) throw new ConfigError(missing.join('; '));
+    return await tryPage(trial, file, options, print);
   } finally {
     await trial.close();
   }
+}
+
+/** `missing`: what this machine lacks, each a line. */
+async function check(
+  file: CrawlFile,
+  missing: readonly string[],
+  { out, json }: Extract<TryOptions, { kind: 'check' }>,
+  print: (line: string) => void,
+): Promise<void> {
+  await refuseOutputs(out, file);
+  const warnings = [...oddLines(file), ...idleKeys(file), ...emptyColumns(file), ...missing];
+  if (!json) {
+    for (const line of [...explained(file), ...warned(warnings)]) print(visible(line));
+    return;
+  }
+  const { crawl, list, items, follow } = file;
+  const sources = list.parts.filter((part) => 'source' in part);
+  const seeds = plainSeeds(list).length;
+  const more = { ...(sources.length > 0 && { sources }), ...(follow && { follow }) };
+  print(visibleJson(JSON.stringify({ crawl, seeds, ...more, items, warnings })));
+}
+
+/** Returns whether all is well. */
+async function tryPage(
+  trial: Trial,
+  file: CrawlFile,
+  { url, json }: Extract<TryOptions, { kind: 'try' }>,
+  print: (line: string) => void,
+): Promise<boolean> {
+  const { path, items, follow, login, render } = file;
+  const spec = { ...file.spec, fetch: { ...file.spec.fetch, ...(render && { render }) } };
+  const page = await trial.page(url, {
+    spec,
+    items,
+    follow,
+    jsonBytesMax: spec.fetch.ruleBytes ?? ruleLimits.jsonBytes,
+    isRendered: true,
+  });
+  const warnings = oddLines(file);
+  if (login !== undefined) {
+    warnings.push(`${path}: try does not log in: it shows the page that a stranger gets`);
+  }
+  if (page.unrendered !== undefined) {
+    warnings.push(
+      `${path}: try has no browser: it shows the page as it came, before its scripts (${page.unrendered})`,
+    );
+  }
+  if (json) print(visibleJson(JSON.stringify({ ...page, warnings })));
+  else for (const line of [...shown(file, page), ...warned(warnings)]) print(visible(line));
+  return isWell(page);
+}
+
+/** Likely mistakes in the rules of items, each a line. */
+function oddLines(file: CrawlFile): string[] {
+  return oddities(file.items).map(({ path, message }) => placed(file, ['items', ...path], message));
 }
 
 /** @throws ConfigError an output of the crawl file has no file of its own */
