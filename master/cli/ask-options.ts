@@ -68,21 +68,21 @@ export type AskOptions = Common & {
     | JobsAsk;
 };
 
+type Take = (values: Values, ask: AskOptions['ask']) => void;
+
+/** In the order in which help lists them. */
 export function subcommands(take: (ask: AskOptions) => void, env: NodeJS.ProcessEnv): Command[] {
-  const make = (name: string, description: string) => {
-    const command = makeCommand(name, env).description(description);
-    for (const option of joinFlags('address of the running master')) command.addOption(option);
-    return command.option('--json', 'print the answer as JSON', false);
+  const maker: AskMaker = {
+    make: (name, description) => {
+      const command = makeCommand(name, env).description(description);
+      for (const option of joinFlags('address of the running master')) command.addOption(option);
+      return command.option('--json', 'print the answer as JSON', false);
+    },
   };
-  const common = (values: Values) => ({
-    kind: 'ask' as const,
-    master: joining(values, env),
-    json: values['json'] === true,
-  });
-  const maker: AskMaker = { make, common };
-  const asked = (values: Values, ask: AskOptions['ask']) => take({ ...common(values), ask });
+  const asked: Take = (values, ask) =>
+    take({ kind: 'ask', master: joining(values, env), json: values['json'] === true, ask });
   /** Of a command that may need no master: it is looked for when it is asked. */
-  const askedLater = (values: Values, ask: AskOptions['ask']) =>
+  const askedLater: Take = (values, ask) =>
     take({
       kind: 'ask',
       json: values['json'] === true,
@@ -91,10 +91,36 @@ export function subcommands(take: (ask: AskOptions) => void, env: NodeJS.Process
         return joining(values, env);
       },
     });
-  const simple = (verb: 'pause' | 'cancel', description: string) =>
-    make(verb, description)
-      .argument('<crawl>', 'name of the crawl', crawlName)
-      .action((crawl: string, values: Values) => take({ ...common(values), ask: { verb, crawl } }));
+  return [
+    addCommand(maker, asked),
+    recrawlCommand(maker, asked),
+    statusCommand(maker, askedLater),
+    stateCommand(
+      maker,
+      asked,
+      'pause',
+      'pause a crawl: hand out no more tasks until it is resumed',
+    ),
+    resumeCommand(maker, asked),
+    stateCommand(maker, asked, 'cancel', 'end a crawl permanently; its result files stay'),
+    backupCommand(maker, asked),
+    buriedCommand(maker, asked),
+    removeCommand(maker, asked),
+    renameCommand(maker, asked),
+    setCommand(maker, asked),
+    rotateCommand(maker, asked),
+    sinksCommand(maker, asked),
+    hostsCommand(maker, asked),
+    hostCommand(maker, asked),
+    ...slavesCommands(maker, asked),
+    failedCommand(maker, askedLater),
+    whyCommand(maker, askedLater),
+    ...execCommands(maker, asked),
+    jobsCommand(maker, asked),
+  ];
+}
+
+function addCommand({ make }: AskMaker, take: Take): Command {
   const add = make('add', 'add seeds to a crawl; create the crawl if it does not exist')
     .argument('[seed...]', 'URLs to start from, or a crawl file (YAML or JSON)')
     .option(
@@ -111,7 +137,7 @@ export function subcommands(take: (ask: AskOptions) => void, env: NodeJS.Process
     );
   for (const option of specFlags()) add.addOption(option);
   add.addHelpText('after', ungiven("the master's"));
-  add.action((args: string[]) => {
+  return add.action((args: string[]) => {
     const given = withCrawlFile(add, args, 'cli');
     refuseMastersOwn(given);
     const values: Values = add.opts();
@@ -119,8 +145,8 @@ export function subcommands(take: (ask: AskOptions) => void, env: NodeJS.Process
     if (given.seeds.length + given.list.parts.length + seedFiles.length === 0) {
       throw new ConfigError('no seed was given: add https://example.com/, or --seeds FILE');
     }
-    const ask = {
-      verb: 'add' as const,
+    take(values, {
+      verb: 'add',
       crawl: String(values['crawl']),
       seeds: given.seeds.map((seed) => seedUrl(seed, false)),
       seedFiles,
@@ -129,9 +155,11 @@ export function subcommands(take: (ask: AskOptions) => void, env: NodeJS.Process
       priority: Number(values['priority']),
       spec: givenSpec(add),
       crawlFile: values['crawlFile'] as string | undefined,
-    };
-    take({ ...common(values), ask });
+    });
   });
+}
+
+function recrawlCommand({ make }: AskMaker, take: Take): Command {
   const again = make(
     'recrawl',
     'start a new crawl of the pages of an earlier one, fetching only pages that changed',
@@ -154,71 +182,62 @@ export function subcommands(take: (ask: AskOptions) => void, env: NodeJS.Process
     );
   for (const option of specFlags()) again.addOption(option);
   again.addHelpText('after', ungiven("the earlier crawl's"));
-  again.action((like: string, values: Values) => {
-    const files = values['pages'] as string[] | undefined;
-    const crawl = String(values['as']);
-    take({
-      ...common(values),
-      ask: {
-        verb: 'recrawl',
-        like,
+  return again.action((like: string, values: Values) =>
+    take(values, {
+      verb: 'recrawl',
+      like,
+      crawl: String(values['as']),
+      files: values['pages'] as string[] | undefined,
+      spec: givenSpec(again),
+      refetch: values['refetch'] === true,
+    }),
+  );
+}
+
+/** A command that changes the state of a crawl, and has no options of its own. */
+function stateCommand(
+  { make }: AskMaker,
+  take: Take,
+  verb: 'pause' | 'cancel',
+  description: string,
+): Command {
+  return make(verb, description)
+    .argument('<crawl>', 'name of the crawl', crawlName)
+    .action((crawl: string, values: Values) => take(values, { verb, crawl }));
+}
+
+function resumeCommand({ make }: AskMaker, take: Take): Command {
+  return make('resume', 'resume a crawl that is paused or held')
+    .argument('<crawl>', 'name of the crawl', crawlName)
+    .option(
+      '--new-files',
+      'start new result files in place of those that are missing or changed',
+      false,
+    )
+    .action((crawl: string, values: Values) =>
+      take(values, { verb: 'resume', crawl, newFiles: values['newFiles'] === true }),
+    );
+}
+
+function backupCommand({ make }: AskMaker, take: Take): Command {
+  return make('backup', 'copy state and results to <data>/backups/<name> while the master runs')
+    .argument('<name>', 'name of the backup', crawlName)
+    .action((name: string, values: Values) => take(values, { verb: 'backup', name }));
+}
+
+function buriedCommand({ make }: AskMaker, take: Take): Command {
+  return make('buried', 'list the URLs that were given up after failures, or retry them')
+    .argument('<crawl>', 'name of the crawl', crawlName)
+    .option('--replay', 'put the URLs back into the task queue', false)
+    .option('--url <url>', 'list or retry only this URL')
+    .action((crawl: string, values: Values) =>
+      take(values, {
+        verb: 'buried',
         crawl,
-        files,
-        spec: givenSpec(again),
-        refetch: values['refetch'] === true,
-      },
-    });
-  });
-  return [
-    add,
-    again,
-    statusCommand(maker, askedLater),
-    simple('pause', 'pause a crawl: hand out no more tasks until it is resumed'),
-    make('resume', 'resume a crawl that is paused or held')
-      .argument('<crawl>', 'name of the crawl', crawlName)
-      .option(
-        '--new-files',
-        'start new result files in place of those that are missing or changed',
-        false,
-      )
-      .action((crawl: string, values: Values) => {
-        const newFiles = values['newFiles'] === true;
-        take({ ...common(values), ask: { verb: 'resume', crawl, newFiles } });
+        replay: values['replay'] === true,
+        url: values['url'] as string | undefined,
       }),
-    simple('cancel', 'end a crawl permanently; its result files stay'),
-    make('backup', 'copy state and results to <data>/backups/<name> while the master runs')
-      .argument('<name>', 'name of the backup', crawlName)
-      .action((name: string, values: Values) =>
-        take({ ...common(values), ask: { verb: 'backup', name } }),
-      ),
-    make('buried', 'list the URLs that were given up after failures, or retry them')
-      .argument('<crawl>', 'name of the crawl', crawlName)
-      .option('--replay', 'put the URLs back into the task queue', false)
-      .option('--url <url>', 'list or retry only this URL')
-      .action((crawl: string, values: Values) =>
-        take({
-          ...common(values),
-          ask: {
-            verb: 'buried',
-            crawl,
-            replay: values['replay'] === true,
-            url: values['url'] as string | undefined,
-          },
-        }),
-      ),
-    removeCommand(maker, asked),
-    renameCommand(maker, asked),
-    setCommand(maker, asked),
-    rotateCommand(maker, asked),
-    sinksCommand(maker, asked),
-    hostsCommand(maker, asked),
-    hostCommand(maker, asked),
-    ...slavesCommands(maker, asked),
-    failedCommand(maker, askedLater),
-    whyCommand(maker, askedLater),
-    ...execCommands(maker, asked),
-    jobsCommand(maker, asked),
-  ];
+    );
 }
 
 function ungiven(whose: string): string {

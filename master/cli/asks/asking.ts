@@ -14,7 +14,6 @@ export type Common = { readonly kind: 'ask'; readonly master: Joining; readonly 
 export type AskMaker = {
   /** A command with the flags that lead to a master, and --json. */
   make(name: string, description: string): Command;
-  common(values: Values): Common;
 };
 
 /** The options that were given on the command line: not by a variable, and not by default. */
