@@ -135,7 +135,7 @@ async function seedsOf(
   try {
     switch (source.from) {
       case 'file':
-        return await readSeedFile(source.path, source.path);
+        return await readSeedFile(source.path);
       case 'command': {
         const given = { ...source, bytesMax: seedBytesMax };
         const output = await runCommand(given, asking.signal);

@@ -24,13 +24,12 @@ type Seeds = {
   readonly requests?: readonly SeedRequest[];
 };
 
-/** Returns the URLs of a file that a crawl file names. `what`: how errors call it.
- *  @throws ConfigError as `readSeeds` */
-export async function readSeedFile(path: string, what: string): Promise<string[]> {
-  return seedsIn(what, await readWhole(what, createReadStream(path), seedBytesMax));
+/** Returns the URLs of a file that a crawl file names. @throws ConfigError as `readSeeds` */
+export async function readSeedFile(path: string): Promise<string[]> {
+  return seedsIn(path, await readWhole(path, createReadStream(path), seedBytesMax));
 }
 
-/** Returns the URLs of such a text, if there are any. @throws ConfigError as `readSeeds` */
+/** Returns the URLs of a text, one a line. `what`: how errors call it. @throws ConfigError as `readSeeds` */
 export function seedsIn(what: string, bytes: Buffer): string[] {
   const seeds: string[] = [];
   for (const url of urlsIn(what, bytes)) {
