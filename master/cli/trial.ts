@@ -50,10 +50,11 @@ export class Trial {
   readonly #child: ChildProcess;
   readonly #waiting = new Map<number, (reply: TrialReply | undefined) => void>();
   #id = 0;
-  #robots: Robots | undefined;
+  /** The origin that is asked now, its robots.txt, and the delay between two requests. */
   #origin = '';
+  #robots: Robots | undefined;
   #delayMs = 0;
-  /** Origins whose robots.txt is known, and what it says. */
+  /** Origins whose robots.txt was asked for, and what it says; undefined: it is ignored. */
   readonly #known = new Map<string, Robots | undefined>();
 
   private constructor(child: ChildProcess) {
@@ -141,21 +142,25 @@ export class Trial {
   /** Waits until a URL may be asked for. Returns the private blocks that it opens.
    *  @throws ConfigError robots.txt disallows it */
   async #turn(url: string, spec: CrawlSpec): Promise<readonly string[]> {
-    const blocks = await privateBlocks(new URL(url), spec);
     const { origin, hostname } = new URL(url);
+    const blocks = await privateBlocks(new URL(url), spec);
     const wasAsked = this.#known.has(origin);
-    if (wasAsked) this.#robots = this.#known.get(origin);
-    else await this.#learnRobots(url, spec, blocks);
+    const robots = wasAsked ? this.#known.get(origin) : await this.#robotsOf(url, spec, blocks);
+    this.#known.set(origin, robots);
     this.#origin = origin;
-    this.#known.set(origin, this.#robots);
-    this.#refuseDisallowed(url);
+    this.#robots = robots;
+    if (!this.#mayFetch(url)) {
+      throw new ConfigError(
+        `robots.txt of ${origin} disallows ${url}; give ignore-robots: true for a site that you own`,
+      );
+    }
     const usualMs = wasAsked && !isLoopback(hostname) ? betweenMs : 0;
     const delayMs = Math.max(
-      Math.min(this.#robots?.crawlDelayMs ?? 0, spec.crawlDelayMaxMs),
+      Math.min(robots?.crawlDelayMs ?? 0, spec.crawlDelayMaxMs),
       spec.delayMs ?? usualMs,
     );
     this.#delayMs = Math.max(delayMs, isLoopback(hostname) ? 0 : betweenMs);
-    if ((wasAsked || this.#robots !== undefined) && delayMs > 0) await sleep(delayMs);
+    if ((wasAsked || robots !== undefined) && delayMs > 0) await sleep(delayMs);
     return blocks;
   }
 
@@ -170,35 +175,29 @@ export class Trial {
     clearTimeout(timer);
   }
 
-  async #learnRobots(
+  /** Fetches the robots.txt of the origin of a URL; undefined: the crawl ignores it.
+   *  @throws ConfigError it cannot be read, and so forbids everything */
+  async #robotsOf(
     url: string,
     { ignoreRobots, fetch }: CrawlSpec,
     blocks: readonly string[],
-  ): Promise<void> {
-    this.#robots = undefined;
-    this.#origin = new URL(url).origin;
-    if (ignoreRobots) return;
+  ): Promise<Robots | undefined> {
+    if (ignoreRobots) return undefined;
+    const { origin, href } = new URL('/robots.txt', url);
     const { answer } = await this.#ask('robots', (id) => {
-      return { do: 'robots', id, url: new URL('/robots.txt', url).href, fetch, blocks };
+      return { do: 'robots', id, url: href, fetch, blocks };
     });
     const isAnswer = 'status' in answer;
     const { access } = robotsVerdict(isAnswer ? answer.status : (answer.kind as never));
     if (access === 'disallow') {
       const why = isAnswer ? `status ${answer.status}` : `${answer.kind}: ${answer.message}`;
       throw new ConfigError(
-        `robots.txt of ${this.#origin} cannot be read (${why}), so nothing may be fetched; ` +
+        `robots.txt of ${origin} cannot be read (${why}), so nothing may be fetched; ` +
           'try later, or give ignore-robots: true for a site that you own',
       );
     }
     const body = isAnswer && access === 'parse' ? answer.body : new Uint8Array(0);
-    this.#robots = parseRobots(body, productToken(fetch.userAgent));
-  }
-
-  #refuseDisallowed(url: string): void {
-    if (this.#mayFetch(url)) return;
-    throw new ConfigError(
-      `robots.txt of ${this.#origin} disallows ${url}; give ignore-robots: true for a site that you own`,
-    );
+    return parseRobots(body, productToken(fetch.userAgent));
   }
 
   #mayFetch(url: string): boolean {
