@@ -6,20 +6,24 @@ import { CreditWindow, trialsOf } from './credit.ts';
 
 type Takes = { readonly slots: number; readonly takes: 'all' | 'probes' };
 
-/** How often the credit is looked at while tasks end, and at how many of these looks the way is
- *  measured. */
+/** How often the credit is computed anew while tasks end. */
 const everyMs = 500;
+/** Every so many times, the round trip to the master is measured. */
 const looksPerTrip = 10;
 
 export class CreditTeller {
   readonly #takes: Takes;
   readonly #isWorking: () => boolean;
+  /** Undefined: there is no connection. */
+  #master: MasterClient | undefined;
   #window: CreditWindow;
+  /** The count of a window that has measured nothing. */
+  readonly #least: number;
+  /** Leases that were asked for last, without those for lent slots. */
+  #count = 0;
   #timer: NodeJS.Timeout | undefined;
-  /** Arms the timer; undefined: there is no master. */
-  #lookSoon: (() => void) | undefined;
-  /** Tells the present credit. */
-  #tell: (() => void) | undefined;
+  #looks = 0;
+  #lookedAt = 0;
   /** Tasks that ended since the last look. */
   #ended = 0;
   #lent = 0;
@@ -29,77 +33,88 @@ export class CreditTeller {
     this.#takes = takes;
     this.#isWorking = isWorking;
     this.#window = new CreditWindow(takes.slots);
+    this.#least = this.#withTrials(this.#window.count);
+  }
+
+  /** A connection begins, whose round-trip time is not known. */
+  begin(master: MasterClient): void {
+    this.close();
+    this.#master = master;
+    this.#window = new CreditWindow(this.#takes.slots);
+    this.#count = this.#least;
+    this.#looks = 0;
+    this.#lookedAt = performance.now();
+    this.#tell();
+    this.#look();
   }
 
   /** A task has ended. */
   ended(): void {
     pageDone();
     this.#window.ended();
-    if (this.#ended++ === 0) this.#lookSoon?.();
+    if (this.#ended++ === 0) this.#lookSoon();
   }
 
   /** So many slots are lent: there are more for that time. */
   lent(count: number): void {
     this.#lent = count;
-    if (this.#isWorking()) this.#tell?.();
+    if (this.#isWorking()) this.#tell();
   }
 
-  /** Begins with a master, of which nothing is known. */
-  tell(master: MasterClient): void {
-    const { slots, takes } = this.#takes;
-    const window = new CreditWindow(slots);
-    this.#window = window;
-    const trials = trialsOf(slots);
-    // Beside them, what the slots and the way to the master want.
-    const countOf = (wanted: number) => Math.min(wanted + trials, limits.creditMax);
-    const tell = () => {
-      const lent = this.#lent;
-      const all = Math.min(count + lent, limits.creditMax);
-      const more = lent > 0 && { lent };
-      master.notify('task.credit', { count: all, slots, ...more, trials, takes });
-    };
-    const least = countOf(window.count);
-    let count = least;
-    let looks = 0;
-    let lookedAt = performance.now();
-    const look = () => {
-      const now = performance.now();
-      const next = countOf(window.next(Math.max(now - lookedAt, 1)));
-      lookedAt = now;
-      // Without tasks only what was lent for more of them is looked at, until it is back.
-      this.#timer = undefined;
-      if (this.#ended > 0 || next > least) this.#lookSoon?.();
-      this.#ended = 0;
-      if (looks++ % looksPerTrip === 0) void measureTrip(master, window);
-      if (next === count || !this.#isWorking()) return;
-      count = next;
-      tell();
-    };
-    this.close();
-    this.#lookSoon = () => {
-      if (this.#timer !== undefined) return;
-      lookedAt = performance.now();
-      this.#timer = setTimeout(look, everyMs);
-    };
-    this.#tell = tell;
-    tell();
-    look();
-  }
-
+  /** The connection has ended. Idempotent. */
   close(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;
-    this.#lookSoon = undefined;
-    this.#tell = undefined;
+    this.#master = undefined;
   }
-}
 
-async function measureTrip(master: MasterClient, window: CreditWindow): Promise<void> {
-  const askedAt = performance.now();
-  try {
-    await master.request('ping', {});
-    window.measured(performance.now() - askedAt);
-  } catch {
-    // The next connection may have another round-trip time.
+  #tell(): void {
+    const { slots, takes } = this.#takes;
+    const lent = this.#lent;
+    this.#master?.notify('task.credit', {
+      count: Math.min(this.#count + lent, limits.creditMax),
+      slots,
+      ...(lent > 0 && { lent }),
+      trials: trialsOf(slots),
+      takes,
+    });
+  }
+
+  #lookSoon(): void {
+    if (this.#master === undefined || this.#timer !== undefined) return;
+    this.#lookedAt = performance.now();
+    this.#timer = setTimeout(() => this.#look(), everyMs);
+  }
+
+  #look(): void {
+    const now = performance.now();
+    const next = this.#withTrials(this.#window.next(Math.max(now - this.#lookedAt, 1)));
+    this.#lookedAt = now;
+    this.#timer = undefined;
+    // While no task ends, it looks on only until the credit is back at its least.
+    if (this.#ended > 0 || next > this.#least) this.#lookSoon();
+    this.#ended = 0;
+    if (this.#looks++ % looksPerTrip === 0) void this.#measureTrip();
+    if (next === this.#count || !this.#isWorking()) return;
+    this.#count = next;
+    this.#tell();
+  }
+
+  /** Trials come on top of what the slots and the way to the master want. */
+  #withTrials(wanted: number): number {
+    return Math.min(wanted + trialsOf(this.#takes.slots), limits.creditMax);
+  }
+
+  async #measureTrip(): Promise<void> {
+    const master = this.#master;
+    const window = this.#window;
+    if (master === undefined) return;
+    const askedAt = performance.now();
+    try {
+      await master.request('ping', {});
+      window.measured(performance.now() - askedAt);
+    } catch {
+      // The next connection may have another round-trip time.
+    }
   }
 }

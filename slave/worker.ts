@@ -233,7 +233,7 @@ export class Worker {
     this.#extender = setInterval(() => this.#extend(), master.hello.leaseMs / 4);
     // A master that does not know the verb takes no notice. [S-6]
     this.#tellAbilities(master);
-    this.#credit.tell(master);
+    this.#credit.begin(master);
     this.#keepState(master);
     if (this.#proxies.troubles(performance.now()).length > 0) this.#tellProxies();
   }
