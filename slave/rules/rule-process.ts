@@ -87,7 +87,6 @@ export class RuleProcess {
   /** For so long the child was stopped in the time of its page. */
   #stoppedMs = 0;
   #waits = new ProcessorWaits(undefined);
-  #why = '';
   #failedStarts = 0;
   #nextSet = 1;
   #nextId = 1;
@@ -188,7 +187,7 @@ export class RuleProcess {
     this.#spare = undefined;
     this.#child = child;
     this.#startTimer = new AwakeTimer(
-      () => this.#kill('the child for rules does not start'),
+      () => this.#kill(`it has not begun within ${startMsMax / 1000} s`),
       startMsMax,
     );
     if (isReady) this.#ready(child);
@@ -327,44 +326,50 @@ export class RuleProcess {
   }
 
   #kill(why: string): void {
-    this.#why = why;
+    const child = this.#child;
+    if (child === undefined) return;
     const isPage = this.#state === 'busy' && this.#jobs[0]?.message.do === 'page';
     if (isPage) this.#options.onKilled?.(why);
-    this.#child?.kill('SIGKILL');
+    child.kill('SIGKILL');
     // The next one starts while this one ends.
-    if (this.#child !== undefined) this.#ended(this.#child, why);
+    this.#ended(child, why, true);
   }
 
-  #ended(child: ChildProcess, why: string): void {
+  /** `isKilled`: by us, for the reason `why`; else it has ended by itself. */
+  #ended(child: ChildProcess, why: string, isKilled = false): void {
     if (child === this.#spare?.child) this.#spare = undefined;
     if (child !== this.#child) return;
     const before = this.#state;
     this.#end();
-    if (before === 'busy') {
-      const [job] = this.#jobs;
-      const isFault = this.#why !== '' || isMemory(why);
-      if (job !== undefined && (isFault || job.wasLost === true)) {
-        this.#jobs.shift();
-        const reason = isMemory(why) ? 'took more memory than it may have' : why;
-        job.settle(undefined, this.#why === '' ? reason : this.#why);
-      } else if (job !== undefined) job.wasLost = true;
-    } else if (before === 'starting' && ++this.#failedStarts >= startsMax) {
+    if (before === 'busy') this.#settleLost(why, isKilled);
+    else if (before === 'starting' && ++this.#failedStarts >= startsMax) {
       this.#failedStarts = 0;
       const reason = `the child for rules does not start: ${why}`;
       const { lacks } = this.#options;
       if (lacks !== undefined) {
         // It had no thread, or no memory. It has heard of no page, so none is at fault.
-        this.#why = '';
         lacks.told(reason);
         this.#startSoon();
         return;
       }
       this.#jobs.shift()?.settle(undefined, reason);
     }
-    this.#why = '';
     // A page that cost its child is often followed by the next one of its kind.
     const isWanted = this.#sets.size > 0 || this.#options.page !== undefined;
     if (isWanted || this.#jobs.length > 0) this.#start();
+  }
+
+  /** The job under which the child has ended fails if it is at fault; else it has one more try. */
+  #settleLost(why: string, isKilled: boolean): void {
+    const [job] = this.#jobs;
+    if (job === undefined) return;
+    const isHeapFull = !isKilled && isMemory(why);
+    if (!isKilled && !isHeapFull && job.wasLost !== true) {
+      job.wasLost = true;
+      return;
+    }
+    this.#jobs.shift();
+    job.settle(undefined, isHeapFull ? 'took more memory than it may have' : why);
   }
 
   #end(): void {
