@@ -37,6 +37,11 @@ import { renderOnce } from './trial-browser.ts';
 type Body = RuleBody<Page>;
 type Answer = Extract<Fetched<Body>, { kind: 'body' }>;
 type Asked<D extends TrialRequest['do']> = Extract<TrialRequest, { do: D }>;
+/** A page to evaluate the rules on. `rendered`, `unrendered`: a browser was wanted for it. */
+type Shown = { readonly input: PageInput; readonly cut: boolean } & Pick<
+  TrialPage,
+  'rendered' | 'unrendered'
+>;
 
 /** `anyText`: texts on which rules are not evaluated in a crawl, such as text/plain. */
 function pagePlan(anyText: boolean): FetchPlan<Body> {
@@ -183,19 +188,20 @@ class Trial {
     });
     if (fetched.kind !== 'body') return unread(fetched);
     const { result, body } = fetched;
-    const plain = { input: pageInput(url, fetched, body.text), cut: body.cut };
+    const plain: Shown = { input: pageInput(url, fetched, body.text), cut: body.cut };
     const evaluate = (input: PageInput) => this.#rules.evaluate(set, input, jsonBytesMax);
-    const { render } = spec;
-    const isWanted = request.isRendered === true && body.page !== undefined && render;
-    let rules = isWanted && render?.when !== 'auto' ? undefined : await evaluate(plain.input);
-    const isBare = rules === undefined || (isWanted && isEmpty(rules, body.page));
+    const render = request.isRendered === true && body.page ? spec.render : undefined;
+    // A page that may do without a browser is first read as it came.
+    const isTriedPlain = render === undefined || render.when === 'auto';
+    const plainRules = isTriedPlain ? await evaluate(plain.input) : undefined;
+    const isEnough = plainRules !== undefined && !isEmpty(plainRules, body.page);
     const shown =
-      isBare && render !== undefined
-        ? await this.#rendered(request, { spec, render, fetched })
-        : undefined;
-    if (shown !== undefined && 'error' in shown) return { ...unanswered, error: shown.error };
-    const { input, cut } = shown !== undefined && 'input' in shown ? shown : plain;
-    if (rules === undefined || input !== plain.input) rules = await evaluate(input);
+      render === undefined || isEnough
+        ? plain
+        : await this.#rendered(request, { spec, render, fetched, plain });
+    if ('error' in shown) return { ...unanswered, error: shown.error };
+    const { input, cut, ...browser } = shown;
+    const isPlain = input === plain.input && plainRules !== undefined;
     return {
       status: input.status,
       finalUrl: input.finalUrl,
@@ -204,22 +210,18 @@ class Trial {
       type: input.type,
       charset: body.charset,
       cut,
-      rules,
-      ...(shown !== undefined && 'rendered' in shown && { rendered: shown.rendered }),
-      ...(shown !== undefined && 'unrendered' in shown && { unrendered: shown.unrendered }),
+      rules: isPlain ? plainRules : await evaluate(input),
+      ...browser,
       tbodies: [...input.text.matchAll(/<tbody[\s>]/gi)].length,
     };
   }
 
-  /** The page as a browser shows it; or why not. */
+  /** The page as a browser shows it; without a browser, as it came; or why it cannot be shown. */
   async #rendered(
     { url, blocks }: Asked<'page'>,
-    { spec, render, fetched }: { spec: FetchSpec; render: Render; fetched: Answer },
-  ): Promise<
-    | { input: PageInput; cut: boolean; rendered: NonNullable<TrialPage['rendered']> }
-    | { unrendered: string }
-    | { error: string }
-  > {
+    of: { spec: FetchSpec; render: Render; fetched: Answer; plain: Shown },
+  ): Promise<Shown | { readonly error: string }> {
+    const { spec, render, fetched, plain } = of;
     const { result, headers, body } = fetched;
     const type = `${result.type ?? 'text/html'}; charset=utf-8`;
     const document = {
@@ -236,7 +238,7 @@ class Trial {
       return own;
     };
     const end = await renderOnce({ document, spec, render, blocks, fetchDocument }, this.#env);
-    if (end.kind === 'missing') return { unrendered: end.why };
+    if (end.kind === 'missing') return { ...plain, unrendered: end.why };
     if (end.kind === 'failed') return { error: end.why };
     const { html, isCut, requests, missed, document: last } = end.page;
     const seen = { ...result, finalUrl: last.url, status: last.status };
