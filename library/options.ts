@@ -199,14 +199,32 @@ export function checkSignal(signal: unknown): void {
   throw new ConfigError('signal must be an AbortSignal, such as the signal of an AbortController');
 }
 
-/** @throws ConfigError an option has a value that no option takes */
+/** The start of a master for this call. @throws ConfigError */
 export function startOf(seeds: Seed | readonly Seed[], options: CrawlOptions): Start {
   const list: readonly unknown[] = Array.isArray(seeds) ? seeds : [seeds];
   if (list.length === 0 || !list.every(isSeed)) {
     throw new ConfigError('crawl takes a URL, or a list of URLs, as its first argument');
   }
+  checkOptions(options);
+  const file: Record<string, unknown> = { seeds: plain('seeds', list) };
+  const flags: string[] = [];
+  for (const [name, value] of Object.entries({ ...defaults, ...options })) {
+    if (value === undefined || programOptions.includes(name)) continue;
+    const key = flagOf(name);
+    if (!masterFlags.some((flag) => flag === name)) file[key] = plain(name, value);
+    else if (typeof value === 'string' || typeof value === 'number') {
+      flags.push(`--${key}=${value}`);
+    } else throw new ConfigError(`${name} must be text or a number`);
+  }
+  return { file: JSON.stringify(file, undefined, 1), flags, env: slaveEnv(options) };
+}
+
+const defaults = { slaves: 1, logLevel: 'warn' } as const;
+
+/** The options that the master does not see, or would not refuse. @throws ConfigError */
+function checkOptions(options: CrawlOptions): void {
   if ('seeds' in options) throw new ConfigError('seeds are the first argument of crawl');
-  const { kinds, log, signal } = options;
+  const { kinds, log, signal, slaves } = options;
   checkSignal(signal);
   if (log !== undefined && typeof log !== 'function') {
     throw new ConfigError('log must be a function that gets a line');
@@ -220,22 +238,10 @@ export function startOf(seeds: Seed | readonly Seed[], options: CrawlOptions): S
   if (wrong !== undefined) {
     throw new ConfigError(`kinds: there is no kind "${wrong}"; the kinds are ${known.join(', ')}`);
   }
-  const file: Record<string, unknown> = { seeds: plain('seeds', list) };
-  const flags: string[] = [];
-  const given: Readonly<Record<string, unknown>> = { slaves: 1, logLevel: 'warn', ...options };
   // Nobody else knows the port of the master: without slaves the loop would wait for ever.
-  if (Number(given['slaves']) === 0) {
+  if (slaves !== undefined && Number(slaves) === 0) {
     throw new ConfigError('slaves: It must be a whole number from 1.');
   }
-  for (const [name, value] of Object.entries(given)) {
-    if (value === undefined || programOptions.includes(name)) continue;
-    const key = flagOf(name);
-    if (!masterFlags.some((flag) => flag === name)) file[key] = plain(name, value);
-    else if (typeof value === 'string' || typeof value === 'number') {
-      flags.push(`--${key}=${value}`);
-    } else throw new ConfigError(`${name} must be text or a number`);
-  }
-  return { file: JSON.stringify(file, undefined, 1), flags, env: slaveEnv(options) };
 }
 
 /** Variables of the slaves. @throws ConfigError the page function is no file */
