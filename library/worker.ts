@@ -7,13 +7,7 @@
 import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { MasterClient, parseAddress } from '../shared/client.ts';
-import {
-  CommandError,
-  ConfigError,
-  ConnectionError,
-  messageOf,
-  type OrbError,
-} from '../shared/errors.ts';
+import { CommandError, ConfigError, ConnectionError, messageOf } from '../shared/errors.ts';
 import { encodeValue } from '../shared/frame.ts';
 import { limits, type Push, type TaskPush } from '../shared/protocol.ts';
 import type { Image } from '../shared/requests.ts';
@@ -150,7 +144,6 @@ class WorkerSession {
   readonly #signal: AbortSignal | undefined;
   readonly #closed: Promise<void>;
   readonly #leave = () => this.#drain();
-  #onClosed: (error: OrbError | undefined) => void = () => {};
   #isLeaving = false;
   #extender: NodeJS.Timeout | undefined;
   /** Settles when the master has accepted or refused us. */
@@ -160,8 +153,9 @@ class WorkerSession {
     const { host, port, authkey, tls, name, concurrency = 4, signal } = options;
     this.#visit = visit;
     this.#signal = signal;
+    let closed = () => {};
     this.#closed = new Promise((resolve) => {
-      this.#onClosed = () => resolve();
+      closed = resolve;
     });
     this.#client = new MasterClient({
       host,
@@ -171,7 +165,7 @@ class WorkerSession {
       ...(tls && { tls }),
       ...(name !== undefined && { name }),
       onPush: (push) => this.#heard(push),
-      onClose: (error) => this.#onClosed(error),
+      onClose: () => closed(),
     });
     this.opened = this.#client.opened.then(({ leaseMs }) => {
       // It may have come while we connected.
@@ -196,14 +190,26 @@ class WorkerSession {
   }
 
   #heard(push: Push): void {
-    if (push.verb === 'crawl.spec') {
-      const { userAgent } = push.fetch;
-      this.#crawls.set(push.crawl, { name: push.name, userAgent });
-    } else if (push.verb === 'crawl.ended') this.#crawls.delete(push.crawl);
-    else if (push.verb === 'task.push') for (const task of push.tasks) void this.#work(task);
-    else if (push.verb === 'drain') this.#drain();
-    else if (push.verb === 'task.cancel') {
-      for (const [{ lease }, abort] of this.#pages) if (push.leases.includes(lease)) abort.abort();
+    switch (push.verb) {
+      case 'crawl.spec':
+        this.#crawls.set(push.crawl, { name: push.name, userAgent: push.fetch.userAgent });
+        return;
+      case 'crawl.ended':
+        this.#crawls.delete(push.crawl);
+        return;
+      case 'task.push':
+        for (const task of push.tasks) void this.#work(task);
+        return;
+      case 'task.cancel':
+        for (const [{ lease }, abort] of this.#pages) {
+          if (push.leases.includes(lease)) abort.abort();
+        }
+        return;
+      case 'drain':
+        this.#drain();
+        return;
+      default: // a page begins at once, so there is none to recall
+        return;
     }
   }
 
