@@ -23,25 +23,27 @@ type Cookie = {
 
 const perDomainMax = 50;
 const domainsMax = 3_000;
+/** Of a cookie: of its name and value, and of its path. */
 const charsMax = 4_096;
 /** Limit of a Cookie header. Many servers, such as nginx and Apache, accept 8 KiB per line; one
  *  host could fill it for all others of its domain. */
 const headerCharsMax = 8_000;
 /** Maximum number of hosts that get no cookies of others. */
 const refusersMax = 3_000;
-/** Limit of all names, values and paths; otherwise hostile domains could fill the memory. */
-const totalCharsMax = 4 << 20;
+/** Maximum number of cookies of the operator that hosts have replaced. */
+const replacedMax = 3_000;
 /** A longer lifetime is cut to this. Source: rfc6265bis, 5.5. */
 const lifeMsMax = 400 * 86_400_000;
 
 export class CookieJar {
-  /** Characters that a jar holds by default. */
-  static readonly totalCharsMax = totalCharsMax;
+  /** Limit of all names, values and paths by default; otherwise hostile domains could fill the
+   *  memory. */
+  static readonly totalCharsMax = 4 << 20;
   /** By domain, then by name and path, in the order of creation. */
   readonly #domains = new Map<string, Map<string, Cookie>>();
   /** Hosts that get only their own cookies; the oldest entry is dropped first. */
   readonly #refusers = new Set<string>();
-  #totalCharsMax = totalCharsMax;
+  #totalCharsMax = CookieJar.totalCharsMax;
   /** The operator's, for the hosts of seeds; and for domains. They are never dropped. */
   #ofSeeds: readonly Cookie[] = [];
   readonly #given = new Map<string, Cookie[]>();
@@ -49,15 +51,15 @@ export class CookieJar {
   readonly #replaced = new Set<string>();
   #chars = 0;
 
-  /** `charsMax`: of all cookies together, without those of the operator, `given`. */
-  constructor(charsMax = CookieJar.totalCharsMax, given: readonly GivenCookie[] = []) {
-    this.give(given, charsMax);
+  /** `given`: the cookies of the operator; `totalCharsMax`: of all others together. */
+  constructor(given: readonly GivenCookie[] = [], totalCharsMax = CookieJar.totalCharsMax) {
+    this.give(given, totalCharsMax);
   }
 
   /** The operator gives these from now on, in place of those before. One that is new counts, even
    *  where a host has set a cookie of its name. */
-  give(given: readonly GivenCookie[] = [], charsMax = CookieJar.totalCharsMax): void {
-    this.#totalCharsMax = charsMax;
+  give(given: readonly GivenCookie[] = [], totalCharsMax = CookieJar.totalCharsMax): void {
+    this.#totalCharsMax = totalCharsMax;
     const before = new Set([this.#ofSeeds, ...this.#given.values()].flat().map(textOf));
     const all = given.map(ownCookie);
     this.#ofSeeds = all.filter(({ domain }) => domain === '');
@@ -121,7 +123,7 @@ export class CookieJar {
     if (!given.some(isGiven)) return;
     this.#replaced.add(keyOf(cookie));
     const [oldest] = this.#replaced;
-    if (this.#replaced.size > refusersMax && oldest !== undefined) this.#replaced.delete(oldest);
+    if (this.#replaced.size > replacedMax && oldest !== undefined) this.#replaced.delete(oldest);
   }
 
   /** The host of `url` refuses cookies of other hosts of its domain: it no longer gets them. */

@@ -120,9 +120,7 @@ export class Fetcher {
     context: FetchContext = {},
   ): Promise<Fetched<Body>> {
     const { proxy, validatedUrl = url, follow = freely } = context;
-    const cookies = plan.isPlain
-      ? undefined
-      : (context.cookies ?? new CookieJar(undefined, spec.cookies));
+    const cookies = plan.isPlain ? undefined : (context.cookies ?? new CookieJar(spec.cookies));
     const cookieFor = (to: URL) => {
       const isSeedHost = context.open === true && to.origin === new URL(url).origin;
       return cookies?.header(to, Date.now(), isSeedHost) ?? '';

@@ -138,7 +138,7 @@ test('cookies: an answer without TLS takes the place of no Secure one', () => {
 
 test('cookies: a Secure one of the operator is not replaced without TLS', () => {
   const given = { name: 'id', value: '1', domain: 'shop.example', subdomains: true, secure: true };
-  const jar = new CookieJar(undefined, [given]);
+  const jar = new CookieJar([given]);
   jar.take('id=2; Path=/; Domain=shop.example', new URL('http://www.shop.example/'), 0);
   jar.take('id=3; Path=/', new URL('http://www.shop.example/'), 0);
   assert.equal(jar.header(new URL(here), 0), 'id=1');
@@ -187,7 +187,7 @@ test('cookies: the jar is bounded', () => {
 });
 
 test("cookies: the operator's go to the hosts of seeds, until a host sets its own", () => {
-  const jar = new CookieJar(undefined, [{ name: 'sid', value: 'mine' }]);
+  const jar = new CookieJar([{ name: 'sid', value: 'mine' }]);
   const seed = new URL('https://a.example/x/y');
   const to = (url: string, isSeedHost: boolean) => jar.header(new URL(url), 0, isSeedHost);
   assert.equal(to('https://a.example/x/y', true), 'sid=mine');
@@ -212,7 +212,7 @@ test("cookies: the operator's with a domain go where a browser would send them",
     { name: 'i', value: '7', domain: '127.0.0.1', subdomains: true },
     { name: '__Host-z', value: '8', domain: 'z.example' },
   ];
-  const jar = new CookieJar(undefined, given);
+  const jar = new CookieJar(given);
   const to = (url: string, now = 0) => jar.header(new URL(url), now);
   assert.equal(to('https://shop.example/'), 'h=1; d=2; s=4; e=5');
   assert.equal(to('https://shop.example/', 1_000), 'h=1; d=2; s=4');
@@ -228,7 +228,7 @@ test("cookies: the operator's with a domain go where a browser would send them",
 });
 
 test("cookies: a flood of cookies pushes none of the operator's out", () => {
-  const jar = new CookieJar(1_000, [{ name: 'sid', value: 'mine', domain: 'a.example' }]);
+  const jar = new CookieJar([{ name: 'sid', value: 'mine', domain: 'a.example' }], 1_000);
   for (let i = 0; i < 5_000; i++) {
     jar.take(`a=${i}; Path=/`, new URL(`https://h${i}.example/`), 0);
   }
@@ -242,7 +242,7 @@ test('cookies: one that the operator gives anew replaces what a host has set und
     { name: 'sid', value: 'one' },
     { name: 'other', value: 'x', domain: 'a.example' },
   ];
-  const jar = new CookieJar(undefined, given);
+  const jar = new CookieJar(given);
   jar.take('sid=rotated', url, now);
   jar.take('other=own', url, now);
   jar.take('mine=1', url, now);
