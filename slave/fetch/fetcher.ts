@@ -21,7 +21,7 @@ import { OddOrigins } from './odd-origins.ts';
 import type { Follow, Turn } from './outcome.ts';
 import type { ProxyServer } from './proxies.ts';
 import type { Recording } from './recording.ts';
-import { keepsMethod, RedirectChain } from './redirects.ts';
+import { keepsMethod, RedirectChain, type RedirectStep } from './redirects.ts';
 import { plainHeaders, requestHeaders } from './request-headers.ts';
 import { askByWays, type Way } from './ways.ts';
 
@@ -189,13 +189,9 @@ export class Fetcher {
           const from = chain.target;
           const step = chain.next(hop.location, before + cookie, (to) => after + cookieFor(to));
           if (step.kind === 'end') return { kind: 'stuck', ...redirected, message: step.message };
-          if (step.kind === 'leave' && request !== undefined) {
-            const message = `redirect to ${step.target}, another host, with the body`;
-            return { kind: 'stuck', ...redirected, message };
-          }
-          if (request !== undefined && !mayHaveBody(from, chain.target)) {
-            const message = `redirect to ${chain.target.host} with the body, which that must not have`;
-            return { kind: 'stuck', ...redirected, message };
+          if (request !== undefined) {
+            const message = bodyFault(step, from, chain.target);
+            if (message !== undefined) return { kind: 'stuck', ...redirected, message };
           }
           isMoved = true;
           if (step.kind === 'leave') return { kind: 'left', ...redirected, target: step.target };
@@ -288,10 +284,13 @@ function methodOf(request: TaskRequest | undefined): string {
   return request === undefined ? '' : `${request.method} `;
 }
 
-/** A body, which may be a login, goes on to its own site alone, and never to one without TLS. */
-function mayHaveBody(from: URL, to: URL): boolean {
+/** Why a request is not redirected with its body. That may be a login: it goes on to its own site
+ *  alone, and never without TLS where it had it. */
+function bodyFault(step: RedirectStep, from: URL, to: URL): string | undefined {
+  if (step.kind === 'leave') return `redirect to ${step.target}, another host, with the body`;
   const isDowngrade = from.protocol === 'https:' && to.protocol !== 'https:';
-  return !isDowngrade && isRelatedHost(from.hostname, to.hostname);
+  if (!isDowngrade && isRelatedHost(from.hostname, to.hostname)) return undefined;
+  return `redirect to ${to.host} with the body, which that must not have`;
 }
 
 const freely = (): Promise<Turn> => Promise.resolve('go');

@@ -9,7 +9,7 @@ import { limits } from '../../shared/protocol.ts';
 import { parseUrl } from '../../shared/url.ts';
 import { asUtf8 } from './content.ts';
 
-type RedirectStep =
+export type RedirectStep =
   /** `isElsewhere`: to another origin than the last. */
   | { kind: 'follow'; isElsewhere: boolean }
   /** `target`: canonical, without fragment. */
