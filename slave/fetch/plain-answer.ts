@@ -151,14 +151,20 @@ export class PlainAnswer implements Controller {
       this.fail(new StaleError(cause));
       return;
     }
-    const isReset = error !== undefined && 'code' in error && error.code === 'ECONNRESET';
+    const fault = this.#faultAtEnd(error, cause);
+    if (fault === undefined) this.end();
+    else this.fail(fault);
+  }
+
+  /** Undefined: the end of the connection is that of the body. */
+  #faultAtEnd(error: Error | undefined, cause: Error): Error | undefined {
     const isExpected = this.#head !== undefined && this.#head.keptMs === undefined;
-    if (!isExpected || (error !== undefined && !isReset)) this.fail(cause);
-    else if (this.#head?.length !== 'connection')
-      this.fail(this.#chunks === undefined ? short() : closed());
+    if (!isExpected) return cause;
+    const isReset = error !== undefined && 'code' in error && error.code === 'ECONNRESET';
+    if (error !== undefined && !isReset) return error;
+    if (this.#head?.length !== 'connection') return this.#chunks === undefined ? short() : closed();
     // A reset is no end, though undici takes it for one. Source: RFC 9112, 8.
-    else if (isReset) this.fail(error);
-    else this.end();
+    return error;
   }
 
   /** Gives it to undici: the bytes and the handler with which that goes on. */
