@@ -117,7 +117,7 @@ export class PlainConnection implements Connection {
   async destroy(): Promise<void> {
     this.#isClosed = true;
     for (const answer of this.#waiting.splice(0)) answer.fail(destroyed());
-    if (this.#socket === undefined) this.#rest();
+    if (this.#socket === undefined) this.#idle();
     else this.#lose(destroyed());
     await this.#library?.destroy();
   }
@@ -129,8 +129,8 @@ export class PlainConnection implements Connection {
     while (isStarted && this.#running === undefined && this.#reuse === undefined) {
       const [next] = this.#waiting;
       isStarted = false;
-      if (next === undefined) this.#rest();
-      else if (!isPlainRequest(next.asked)) this.#giveUp();
+      if (next === undefined) this.#idle();
+      else if (!isPlainRequest(next.asked)) this.#leaveNext();
       else if (this.#socket === undefined) this.#open();
       else if (this.#isUsed) this.#reuseSoon();
       else {
@@ -174,7 +174,7 @@ export class PlainConnection implements Connection {
       if (socket === null) {
         this.#events.onFailed();
         for (const answer of this.#waiting.splice(0)) answer.fail(errorOf(error));
-        this.#rest();
+        this.#idle();
       } else if (this.#isClosed || this.#library !== undefined) {
         socket.on('error', () => {}).destroy();
       } else {
@@ -278,8 +278,8 @@ export class PlainConnection implements Connection {
     }
   }
 
-  /** No request is left. */
-  #rest(): void {
+  /** No request is left: the connection ends if none comes for a while. */
+  #idle(): void {
     const empty = this.#onEmpty;
     this.#onEmpty = undefined;
     empty?.();
@@ -327,9 +327,9 @@ export class PlainConnection implements Connection {
     this.#giveWaiting();
   }
 
-  /** undici sends the request that is next, and has what follows. */
-  #giveUp(): void {
-    // It comes here again without a socket.
+  /** The next request is not plain: undici sends it, and all after it. */
+  #leaveNext(): void {
+    // The end of the socket leads here again, then without one.
     if (this.#socket !== undefined) this.#lose(undefined);
     else {
       this.#makeLibrary();
