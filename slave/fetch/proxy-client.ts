@@ -49,7 +49,7 @@ export class ProxyClient {
   /** For plain requests to the proxy. Undefined for a SOCKS proxy. */
   readonly #http: Origins | undefined;
   /** The probe of the proxy that is under way. */
-  #asked: Promise<ProbeAnswer> | undefined;
+  #probing: Promise<ProbeAnswer> | undefined;
 
   constructor(options: ProxyClientOptions) {
     this.#options = options;
@@ -65,8 +65,8 @@ export class ProxyClient {
     };
     this.#tunnels = new Origins({ ...pool, connect: wrap(connect) }, sockets);
     if (proxy.url.protocol === 'socks5:') return;
-    const own: buildConnector.connector = (target, callback) => this.#connect(target, callback);
-    this.#http = new Origins({ ...pool, connect: wrap(own) }, sockets);
+    const toProxy: buildConnector.connector = (target, callback) => this.#connect(target, callback);
+    this.#http = new Origins({ ...pool, connect: wrap(toProxy) }, sockets);
   }
 
   /** `leftMs`: time until the request is given up. */
@@ -94,7 +94,7 @@ export class ProxyClient {
     return this.#http.dispatch(
       {
         ...options,
-        ...this.#own(),
+        ...this.#itself(),
         path: target.origin + path,
         headers: ['host', target.host, ...given, ...this.#credentials()],
       },
@@ -194,7 +194,8 @@ export class ProxyClient {
   async #bySocks(host: string, port: number): Promise<Socket> {
     const { proxy, connectMs } = this.#options;
     const socket = await this.#toProxy();
-    let stage: 'greeting' | 'asking' | 'late' = 'greeting';
+    let stage: 'greeting' | 'asking' = 'greeting';
+    let late: ProxyError | undefined;
     const expire = () => {
       const within = `within ${connectMs / 1000} s`;
       // The proxy accepted us, so the host does not answer.
@@ -204,7 +205,6 @@ export class ProxyClient {
           : new ProxyError('proxy', `no answer of the proxy ${within}`);
       socket.destroy();
     };
-    let late: ProxyError | undefined;
     const timer = new AwakeTimer(expire, connectMs);
     try {
       await socksGreet(socket, proxy.user);
@@ -240,16 +240,18 @@ export class ProxyClient {
 
   /** One probe at a time, on a separate connection. */
   #probe(withinMs: number): Promise<ProbeAnswer> {
-    this.#asked ??= (this.#http === undefined ? this.#greets(withinMs) : this.#answers(withinMs))
+    this.#probing ??= (
+      this.#http === undefined ? this.#probeSocks(withinMs) : this.#probeHttp(withinMs)
+    )
       // Its faults are reported where they occur.
       .catch((): ProbeAnswer => 'nothing')
       .finally(() => {
-        this.#asked = undefined;
+        this.#probing = undefined;
       });
-    return this.#asked;
+    return this.#probing;
   }
 
-  async #greets(withinMs: number): Promise<ProbeAnswer> {
+  async #probeSocks(withinMs: number): Promise<ProbeAnswer> {
     const socket = await within(this.#toProxy(), withinMs, (made) => made.destroy());
     const timer = new AwakeTimer(() => socket.destroy(), withinMs);
     try {
@@ -264,12 +266,12 @@ export class ProxyClient {
     }
   }
 
-  async #answers(withinMs: number): Promise<ProbeAnswer> {
+  async #probeHttp(withinMs: number): Promise<ProbeAnswer> {
     const { proxy, pool } = this.#options;
     const connect: buildConnector.connector = (target, callback) => this.#connect(target, callback);
-    const own = new Pool(proxy.url.origin, { ...pool, connections: 1, connect });
+    const once = new Pool(proxy.url.origin, { ...pool, connections: 1, connect });
     const request = {
-      ...this.#own(),
+      ...this.#itself(),
       path: `http://${noHost}/`,
       method: 'GET' as const,
       headers: ['host', noHost, ...this.#credentials()],
@@ -281,14 +283,14 @@ export class ProxyClient {
           timer.clear();
           resolve(answer);
         };
-        own.dispatch(request, {
+        once.dispatch(request, {
           onRequestStart() {},
           onResponseStart: (_, status) => settle(status === 407 ? '407' : 'an answer'),
           onResponseError: () => settle('nothing'),
         });
       });
     } finally {
-      void own.destroy();
+      void once.destroy();
     }
   }
 
@@ -304,7 +306,7 @@ export class ProxyClient {
 
   /** The origin and name for a request to the proxy itself. By the Host header, undici would take
    *  its connection and certificate for those of the host. */
-  #own(): { origin: string; servername: string } {
+  #itself(): { origin: string; servername: string } {
     const { origin, hostname } = this.#options.proxy.url;
     return { origin, servername: hostname };
   }
