@@ -39,11 +39,12 @@ export function findWay(
   record: AddressRecord,
   callback: Callback,
 ): () => void {
-  let stop: (() => void) | undefined = () => {
-    stop = undefined;
+  let isGivenUp = false;
+  let stop = () => {
+    isGivenUp = true;
   };
   lookup(hostname, { all: true }, (error, found) => {
-    if (stop === undefined) return;
+    if (isGivenUp) return;
     if (error !== null) {
       callback(error);
       return;
@@ -52,7 +53,7 @@ export function findWay(
     if (addresses.length === 1) callback(null, addresses[0]);
     else stop = connectToAny(addresses, settings, record, callback);
   });
-  return () => stop?.();
+  return () => stop();
 }
 
 function connectToAny(
