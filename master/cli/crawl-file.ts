@@ -101,40 +101,31 @@ export function readCrawlFile(path: string, text?: string): CrawlFile {
     download: downloadOf(settings['download'], fault),
   };
   const values = valuesOf(options, own, fault);
-  if (!crawlNameSchema.safeParse(crawl).success) {
-    throw fault(['crawl'], crawlNameSchema.safeParse(crawl).error?.issues[0]?.message ?? '');
-  }
-  const parsed = itemsSchema.safeParse(items);
-  if (!parsed.success) throw faultOf(parsed.error.issues, items, fault);
-  refuseVainMatches(parsed.data, fault);
+  const name = nameOf(crawl, fault);
+  const itemRules = itemsOf(items, fault);
   const given = (values['output'] ?? []) as readonly Output[];
-  const outputs = namedOutputs(given, [], Object.keys(parsed.data).length > 0);
-  const misfit = misfitOf(outputs, parsed.data, values['download'] !== undefined);
+  const outputs = namedOutputs(given, [], Object.keys(itemRules).length > 0);
+  const misfit = misfitOf(outputs, itemRules, values['download'] !== undefined);
   if (misfit !== undefined) throw fault(['outputs', misfit.index], misfit.why);
   const render = renderOf(settings['render'], fault);
   // `outputs` is the key of a crawl file, `--output` the flag.
-  const keyOf = (name: string) => (name === 'output' && own.output ? 'outputs' : name);
-  const spec = specOf(values, { items: parsed.data, render }, ([name = ''], why) =>
-    fault([keyOf(String(name))], why),
+  const keyOf = (option: string) => (option === 'output' && own.output ? 'outputs' : option);
+  const spec = specOf(values, { items: itemRules, render }, ([option = ''], why) =>
+    fault([keyOf(String(option))], why),
   );
-  const rules = followSchema.optional().safeParse(follow);
-  if (!rules.success) throw followFault(rules.error.issues, fault);
-  if (rules.data !== undefined && Object.hasOwn(parsed.data, 'follow')) {
-    const why = 'the rules of follow are counted under this name; take another one';
-    throw fault(['items', 'follow'], why);
-  }
+  const followRules = followOf(follow, itemRules, fault);
   const said = Object.entries(settings).filter(([key]) => saidKeys.includes(key));
   const list = seedListOf(path, seeds, shard, fault);
   refuseSources(list, spec, fault);
   return {
     path,
-    crawl: String(crawl),
+    crawl: name,
     spec,
     values,
     options: [...options, ...said],
     list,
-    items: parsed.data,
-    follow: rules.data,
+    items: itemRules,
+    follow: followRules,
     login: loginOf(settings['login'], fault),
     outputs,
     render,
@@ -295,8 +286,25 @@ function unknownKey(name: string, known: readonly string[]): string {
   return `there is no such key; ${advice}`;
 }
 
+function nameOf(crawl: unknown, fault: Fault): string {
+  const parsed = crawlNameSchema.safeParse(crawl);
+  if (parsed.success) return parsed.data;
+  throw fault(['crawl'], parsed.error.issues[0]?.message ?? 'is not valid');
+}
+
+function itemsOf(items: unknown, fault: Fault): ItemRules {
+  const parsed = itemsSchema.safeParse(items);
+  if (!parsed.success) throw itemsFault(parsed.error.issues, items, fault);
+  refuseVainMatches(parsed.data, fault);
+  return parsed.data;
+}
+
 /** The issue that says most: of a union, that of the form which was meant. */
-function faultOf(issues: readonly z.core.$ZodIssue[], items: unknown, fault: Fault): ConfigError {
+function itemsFault(
+  issues: readonly z.core.$ZodIssue[],
+  items: unknown,
+  fault: Fault,
+): ConfigError {
   let [issue] = issues;
   let path: PropertyKey[] = [...(issue?.path ?? [])];
   while (issue?.code === 'invalid_union') {
@@ -338,11 +346,24 @@ function renderOf(render: unknown, fault: Fault): Render | undefined {
   throw fault(['render'], parsed.error.issues[0]?.message ?? 'is not valid');
 }
 
-function followFault([issue]: readonly z.core.$ZodIssue[], fault: Fault): ConfigError {
-  const path = ['follow', ...(issue?.path ?? [])];
-  if (issue?.code !== 'unrecognized_keys') return fault(path, issue?.message ?? 'is not valid');
-  const [key = ''] = issue.keys;
-  return fault([...path, key], unknownKey(key, followKeys));
+function followOf(
+  follow: unknown,
+  items: ItemRules,
+  fault: Fault,
+): readonly FollowRule[] | undefined {
+  const parsed = followSchema.optional().safeParse(follow);
+  if (!parsed.success) {
+    const [issue] = parsed.error.issues;
+    const path = ['follow', ...(issue?.path ?? [])];
+    if (issue?.code !== 'unrecognized_keys') throw fault(path, issue?.message ?? 'is not valid');
+    const [key = ''] = issue.keys;
+    throw fault([...path, key], unknownKey(key, followKeys));
+  }
+  if (parsed.data !== undefined && Object.hasOwn(items, 'follow')) {
+    const why = 'the rules of follow are counted under this name; take another one';
+    throw fault(['items', 'follow'], why);
+  }
+  return parsed.data;
 }
 
 const followKeys = ['css', 'xpath', 'href', 'regex', 'priority', 'pick', 'count', 'seed'];
