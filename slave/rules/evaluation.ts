@@ -15,7 +15,7 @@ import { isEmpty, isWrong, trimmed, typed } from './value.ts';
 
 /** Rows of a rule on one page, and within a row. */
 const rowsMax = 10_000;
-/** Among the fields with a wrong value: no field has this name. */
+/** Stands for the scripts among the fields with a wrong value: no field has this name. */
 const scripts = '';
 
 type MadeRow = { readonly values: Values; readonly why: string | undefined };
@@ -36,7 +36,6 @@ export class Evaluation {
   /** Fields with a value in some row, and with one of another type. */
   readonly #found = new Set<string>();
   readonly #wrong = new Set<string>();
-  #base: string | undefined;
 
   constructor(item: Item, page: RulePage, result: RuleResult) {
     this.#item = item;
@@ -55,12 +54,7 @@ export class Evaluation {
     counts.pages = 1;
     this.#result.counts[name] = counts;
     try {
-      const rows =
-        article !== undefined
-          ? this.#article(article)
-          : zip.length > 0
-            ? this.#zipped()
-            : this.#rows();
+      const rows = this.#made();
       for (const { values, why } of rows) {
         if (why === undefined) this.#result.rows.push({ rule: name, values });
         else this.#result.rejected.push({ rule: name, values, why });
@@ -87,6 +81,12 @@ export class Evaluation {
       if (this.#wrong.has(name)) counts.wrong++;
       this.#result.counts[`${this.#item.name}.${name}`] = counts;
     }
+  }
+
+  #made(): MadeRow[] {
+    const { zip, article } = this.#item;
+    if (article !== undefined) return this.#article(article);
+    return zip.length > 0 ? this.#zipped() : this.#rows();
   }
 
   #rows(): MadeRow[] {
@@ -211,7 +211,7 @@ export class Evaluation {
   }
 
   #typed({ options }: Field, found: Json): Read {
-    const value = typed(found, options.type, options.type === 'url' ? this.#baseUrl() : '');
+    const value = typed(found, options.type, options.type === 'url' ? this.#page.base : '');
     return isWrong(value) ? { value: null, wrong: value.wrong } : { value };
   }
 
@@ -257,11 +257,6 @@ export class Evaluation {
     if (fault !== undefined && documents.length === 0) throw fault;
     if (fault !== undefined) this.#wrong.add(scripts);
     return documents;
-  }
-
-  #baseUrl(): string {
-    this.#base ??= this.#page.base;
-    return this.#base;
   }
 }
 

@@ -37,21 +37,22 @@ export interface Finder {
   close(): void;
 }
 
-/** The finder of a rule in its short or its long form. `pattern` goes over what it finds.
+/** The finder of a rule: of its selector, and of its `regex`, which goes over what the selector
+ *  finds, or over the source where there is none.
  *  @throws RuleFault it is not valid, with the reason */
 export function finderOf(rule: RowsRule): Finder {
-  if (typeof rule === 'string') return finder(selectorOf(rule));
+  if (typeof rule === 'string') return selectorFinder(selectorOf(rule));
   const place = placeOf(rule);
   const pattern = rule.regex === undefined ? undefined : new Pattern(rule.regex);
   if (place === undefined) {
     if (pattern === undefined) throw new RuleFault('says no place');
     return new PatternFinder(pattern);
   }
-  const found = finder(place);
-  return pattern === undefined ? found : new Narrowed(found, pattern);
+  const inner = selectorFinder(place);
+  return pattern === undefined ? inner : new Narrowed(inner, pattern);
 }
 
-function finder({ kind, text }: Selector): Finder {
+function selectorFinder({ kind, text }: Selector): Finder {
   switch (kind) {
     case 'css':
       return new CssFinder(new Css(text));
