@@ -54,7 +54,7 @@ const givenBack: FailedOutcome = {
 
 export class AfterFetch {
   readonly #options: AfterFetchOptions;
-  /** With the end of what a browser shows. */
+  /** Each with the controller that ends its rendering. */
   readonly #underWay = new Map<TaskPush, AbortController>();
 
   /** Those that the browser has. */
@@ -78,8 +78,8 @@ export class AfterFetch {
     return rules.isFull || browsers()?.isFull === true;
   }
 
-  /** Takes an answer, if something is to be done about it; it is reported then. Else returns
-   *  false. */
+  /** Takes an answer whose page is to be rendered, or has rules, and reports it in the end. False:
+   *  it is neither, and the caller reports it. */
   take(answered: Answered): boolean {
     const { kind, found } = answered;
     const isWanted = kind.rulePage?.(found) ?? kind.webDocument?.(found);
@@ -264,7 +264,7 @@ function pairOf(pair: string): [string, string][] {
   return equals > 0 ? [[pair.slice(0, equals), pair.slice(equals + 1)]] : [];
 }
 
-/** Headers that the operator sends to its own sites are no matter of others. */
+/** Other origins get no header that the operator meant for its own sites. */
 function headersFor(spec: FetchSpec, isOwn: boolean): FetchSpec['headers'] {
   if (isOwn) return spec.headers;
   if (spec.headersEverywhere !== true) return [];

@@ -34,6 +34,6 @@ export type ConnectionEvents = {
   readonly onUnasked: () => void;
 };
 
-/** Tells of each request that leaves, and of its socket; with undici's name, since it does so, too.
+/** Publishes each request that leaves, with its socket. undici publishes its own there.
  *  Source: undici's docs, "Diagnostics Channel Support". */
 export const sentChannel = channel('undici:client:sendHeaders');
