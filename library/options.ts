@@ -208,8 +208,9 @@ export function startOf(seeds: Seed | readonly Seed[], options: CrawlOptions): S
   checkOptions(options);
   const file: Record<string, unknown> = { seeds: plain('seeds', list) };
   const flags: string[] = [];
-  for (const [name, value] of Object.entries({ ...defaults, ...options })) {
-    if (value === undefined || programOptions.includes(name)) continue;
+  const given = Object.entries(options).filter(([, value]) => value !== undefined);
+  for (const [name, value] of Object.entries({ ...defaults, ...Object.fromEntries(given) })) {
+    if (programOptions.includes(name)) continue;
     const key = flagOf(name);
     if (!masterFlags.some((flag) => flag === name)) file[key] = plain(name, value);
     else if (typeof value === 'string' || typeof value === 'number') {

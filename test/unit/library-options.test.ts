@@ -81,3 +81,8 @@ test('library options: kinds are a list', () => {
   const kinds = 'item' as unknown as readonly ['item'];
   assert.throws(() => startOf('http://a/', { kinds }), /^ConfigError: kinds must be a list/);
 });
+
+test('library options: an option that is undefined has its default', () => {
+  const { flags } = startOf('http://a/', { slaves: undefined } as never);
+  assert.deepEqual(flags, ['--slaves=1', '--log-level=warn']);
+});
