@@ -301,5 +301,5 @@ test('endings: the ledger adds up, and names what became of every URL', { timeou
   const of = Object.fromEntries(head.split(/ +/).map((name, i) => [name, cells[i]]));
   const { admitted, pages, redirects, others, failed } = of;
   assert.deepEqual([admitted, pages, redirects, others, failed], ['5', '2', '1', '1', '1'], said);
-  assert.match(said, /beside it: .*host 1/);
+  assert.match(said, /not in the ledger: .*host 1/);
 });

@@ -68,9 +68,10 @@ function ledgerText(crawls: readonly CrawlStatus[]): string {
   if (rows.length === 0) return 'no crawls';
   const lines = table([head, ...rows]);
   for (const { name, aliases, malformed, skipped } of crawls) {
-    const beside = { aliases, ...skipped, malformed };
-    const shown = Object.entries(beside).filter(([, count]) => count > 0);
-    if (shown.length > 0) lines.push(`${name}: beside it: ${byName(Object.fromEntries(shown))}`);
+    const others = { aliases, ...skipped, malformed };
+    const shown = Object.entries(others).filter(([, count]) => count > 0);
+    if (shown.length > 0)
+      lines.push(`${name}: not in the ledger: ${byName(Object.fromEntries(shown))}`);
   }
   return lines.join('\n');
 }
