@@ -104,6 +104,11 @@ describe('failed', { concurrency: 2 }, () => {
       `default\tstatus\t503\t1\t${site}/ill\t503 Service Unavailable`,
       `default\tstatus\t404\t1\t${site}/gone/0\t404 Not Found`,
     ]);
+    const data = join(cluster.folder, 'orb-data');
+    renameSync(data, `${data}.away`);
+    const alone = (await failed(cluster, 'default')).trim().split('\n');
+    assert.deepEqual(alone.map((line) => `default\t${line}`).sort(), [...lines].sort());
+    renameSync(`${data}.away`, data);
     const pages = join(cluster.folder, 'crawl-data/default/pages.jsonl');
     renameSync(pages, `${pages}.away`);
     const lost = cluster.run(['master.js', 'failed', 'default']);

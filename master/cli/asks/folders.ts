@@ -1,4 +1,6 @@
 /** Where a subcommand that may need no master finds what it reads: folders, or a running master. */
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
 import type { MasterClient } from '../../../shared/client.ts';
 import { type Folders, hasStore } from '../../inspect/stopped-master.ts';
 import { masterOf } from '../../machine/data-folder.ts';
@@ -15,6 +17,15 @@ export function foldersOf(command: Command): Folders | undefined {
   if (isGiven('data') || isGiven('out')) return folders;
   const isStopped = hasStore(folders.dataFolder) && masterOf(folders.dataFolder) === undefined;
   return master === undefined && isStopped ? folders : undefined;
+}
+
+/** The folders of a crawl of which nothing but results is left, if no option leads to a master. */
+export function leftoversOf(command: Command, crawl: string): Folders | undefined {
+  const { data, out, master, authkeyFile } = command.opts() as Values;
+  if (master !== undefined || authkeyFile !== undefined) return undefined;
+  const folders = { dataFolder: String(data), outFolder: String(out) };
+  const isLeft = existsSync(join(folders.outFolder, crawl, 'pages.jsonl'));
+  return isLeft && !existsSync(folders.dataFolder) ? folders : undefined;
 }
 
 /** The names of all crawls of a master, open ones first. */
