@@ -411,7 +411,7 @@ export class CrawlResults<C extends ResultCrawl> {
     const outputs = namedOutputs(crawl.spec?.outputs ?? []);
     const lastCommit = await this.#completeLeaving(before, outputs);
     for (const { commit, kind } of leaving(before, outputs)) {
-      const records = this.recordsAfter(commit);
+      const records = this.recordsAfter(commit) - this.recordsAfter(lastCommit);
       if (records > 0) events.missed(crawl, kind.name, records);
     }
     const wasHeld = this.#outlets.some(({ state }) => state === 'held');
@@ -431,7 +431,7 @@ export class CrawlResults<C extends ResultCrawl> {
   }
 
   /** Outputs that can write and are no more get what waits for them. Returns the commit that all of
-   *  these have, behind which new ones begin. */
+   *  these have: what came later is for new ones, which begin there. */
   async #completeLeaving(
     before: ReadonlyMap<NamedOutput, Outlet | undefined>,
     outputs: readonly NamedOutput[],

@@ -15,12 +15,12 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import Database from 'libsql';
 import { filesKind } from '../../master/sinks/files-kind.ts';
-import { HeldError } from '../../master/sinks/sink.ts';
+import { HeldError, type Sink } from '../../master/sinks/sink.ts';
 import { outputKind } from '../../master/sinks/sinks.ts';
 import { namedOutputs, outputOf } from '../../shared/outputs.ts';
 import { before, crawlWith, itemsFrom, kindOf } from '../support/columns.ts';
 import { parquetFiles, rowsOfParquet } from '../support/parquet.ts';
-import { SinkRig } from '../support/sink-rig.ts';
+import { ArrayKind, SinkRig } from '../support/sink-rig.ts';
 import { sinkContract } from './contract.ts';
 
 function files(t: TestContext) {
@@ -184,4 +184,50 @@ test('files: one that is made immutable while it is written holds its crawl', as
   spawnSync('chattr', ['-i', path]);
   await sink.write(itemsFrom(2, { title: 'b' }));
   assert.equal(readFileSync(path, 'utf8'), '{"title":"a"}\n{"title":"b"}\n');
+});
+
+test('outputs: one that goes lacks nothing that came when it was leaving', async (t) => {
+  let beforeWrite: () => Promise<void> = async () => {};
+  class Slow extends ArrayKind {
+    override async open(crawl: unknown, mark: unknown): Promise<Sink> {
+      const sink = await super.open(crawl, mark);
+      return {
+        ...sink,
+        write: async (records) => {
+          await beforeWrite();
+          return await sink.write(records);
+        },
+      };
+    }
+  }
+  const targets = new Map([new Slow('old'), new ArrayKind('new')].map((kind) => [kind.name, kind]));
+  const kindOfOutput = ({ name }: { readonly name: string }) =>
+    targets.get(name) ?? new ArrayKind(name);
+  const rig = new SinkRig(t, [new ArrayKind('base')], { outputs: kindOfOutput });
+  const specOf = (name: string) => ({
+    spec: { outputs: [{ ...outputOf(`csv:${name}.csv`), name }] },
+  });
+  Object.assign(rig.crawl, specOf('old'));
+  const offer = async (url: string) => {
+    await rig.offer(url);
+    Object.assign(rig.crawl, { lastCommit: rig.crawl.lastRecord });
+  };
+  let release = () => {};
+  beforeWrite = () => new Promise((resolve) => (release = resolve));
+  await offer('http://a/1');
+  await rig.settle();
+  await offer('http://a/2');
+  Object.assign(rig.crawl, specOf('new'));
+  const changed = rig.queue.outputsChanged(rig.crawl, namedOutputs(specOf('old').spec.outputs));
+  beforeWrite = () => offer('http://a/3');
+  release();
+  let isOver = false;
+  void changed.finally(() => {
+    isOver = true;
+  });
+  await rig.until(() => isOver && rig.crawl.unwritten === 0);
+  await changed;
+  const count = (name: string) => targets.get(name)?.target?.length;
+  assert.deepEqual([count('old'), count('new')], [2, 1]);
+  assert.deepEqual(rig.said, []);
 });
