@@ -1,11 +1,13 @@
 // Runs the compiled tests: `npm test`, or `npm test -- unit e2e '!e2e/image'` for the files whose
 // path contains one of the words, and none of those behind a `!`. Node 20 and newer disagree on
 // globs and folders, so the files are listed here.
-import { spawn } from 'node:child_process';
 import { readdirSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { basename, join } from 'node:path';
+import { run } from 'node:test';
+import { spec } from 'node:test/reporters';
 import { fileURLToPath } from 'node:url';
+import report from './reporter.mjs';
 
 const folder = fileURLToPath(new URL('../dist/test', import.meta.url));
 const given = process.argv.slice(2);
@@ -23,13 +25,12 @@ if (files.length === 0) {
   process.exit(2);
 }
 // Most of a test's time goes to waiting, for a lease that ends or a server that starts again.
-const atOnce = Math.max(3, availableParallelism());
-const args = [
-  '--enable-source-maps',
-  '--test',
-  `--test-concurrency=${atOnce}`,
-  '--test-timeout=300000',
-  ...(process.stdout.isTTY ? [] : [`--test-reporter=${new URL('reporter.mjs', import.meta.url)}`]),
-  ...files,
-];
-spawn(process.execPath, args, { stdio: 'inherit' }).on('exit', (code) => process.exit(code ?? 1));
+const concurrency = Math.max(3, availableParallelism());
+process.execArgv.push('--enable-source-maps');
+// `node --test` would take the files folder by folder.
+run({ files, concurrency, timeout: 300_000 })
+  .on('test:fail', () => {
+    process.exitCode = 1;
+  })
+  .compose(process.stdout.isTTY ? new spec() : report)
+  .pipe(process.stdout);

@@ -30,7 +30,7 @@ export function cookieFile(path: string, now = Date.now()): GivenCookie[] {
   try {
     const found = statSync(path);
     // A device may have no end.
-    if (found.isCharacterDevice()) throw new InvalidArgumentError('It is no file.');
+    if (found.isCharacterDevice()) throw new InvalidArgumentError('It is not a file.');
     if (found.size > fileBytesMax) {
       throw new InvalidArgumentError(`It is larger than ${fileBytesMax >> 20} MiB.`);
     }

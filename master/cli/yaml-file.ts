@@ -126,9 +126,9 @@ function textOf(path: string, what: string): string {
   try {
     const found = statSync(path);
     // A device may have no end.
-    if (found.isCharacterDevice()) throw new ConfigError(`${path} is no file`);
+    if (found.isCharacterDevice()) throw new ConfigError(`${path} is not a file`);
     if (found.size > bytesMax) {
-      throw new ConfigError(`${path} is larger than ${bytesMax >> 20} MB: it is no ${what}`);
+      throw new ConfigError(`${path} is larger than ${bytesMax >> 20} MB: it is not a ${what}`);
     }
     const bytes = readFileSync(path);
     if (!isUtf8(bytes)) throw new ConfigError(`${path}:${oddLine(bytes)}: is not UTF-8`);

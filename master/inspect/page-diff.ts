@@ -168,7 +168,7 @@ function nameOf(line: Line | undefined): string | undefined {
 function whyNone({ error, redirectedTo, excluded }: Line): string {
   if (error !== undefined) return `${error.kind}: ${error.message}`;
   if (redirectedTo !== undefined) return `redirects to ${redirectedTo}`;
-  return excluded === undefined ? 'is no page any more' : `left out: ${excluded}`;
+  return excluded === undefined ? 'is no longer a page' : `left out: ${excluded}`;
 }
 
 function indexedIn(text: string): { readonly url: string; readonly digest: string } | undefined {

@@ -263,7 +263,7 @@ function doneText(line: ResultLine): string {
   }
   const answer = line['unchanged'] === true ? 'unchanged' : `status ${status}`;
   if (!Array.isArray(images))
-    return `it was fetched and is no page: ${answer}, ${type ?? 'no type'}`;
+    return `it was fetched, and it is not a page: ${answer}, ${type ?? 'no type'}`;
   const { finalUrl = line.url } = line;
   const moved = finalUrl === line.url ? '' : `, redirected to ${finalUrl}`;
   const links = amount(Number(line['links'] ?? 0), 'link');

@@ -32,6 +32,6 @@ function refuseWeakKey(authkey: Buffer, host: string): void {
   if (isLoopback(host) || authkey.length >= authkeyBytesMin) return;
   throw new ConfigError(
     `the authkey has ${authkey.length} bytes; an address that other machines can reach needs ` +
-      `${authkeyBytesMin}: use a longer key, or --listen 127.0.0.1:6666`,
+      `${authkeyBytesMin}: use a longer key, or listen on this machine alone: --listen 127.0.0.1:PORT`,
   );
 }

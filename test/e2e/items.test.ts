@@ -158,6 +158,6 @@ describe('items', { concurrency: 2 }, () => {
     await assertLeaves(master);
     writeFileSync(path, `crawl: shop\nseeds: ["${url}"]\nitems: { x: { fields: { t: title } } }\n`);
     const second = await cluster.master([path]);
-    await second.said(/for another items, choose another --crawl/);
+    await second.said(/items cannot change: choose another --crawl/);
   });
 });

@@ -181,7 +181,7 @@ describe('why', { concurrency: 2 }, () => {
         '/file',
         'done',
         'page',
-        /^it was fetched and is no page: status 200, application\/pdf$/,
+        /^it was fetched, and it is not a page: status 200, application\/pdf$/,
         home,
         undefined,
         undefined,

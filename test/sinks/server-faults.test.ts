@@ -219,7 +219,7 @@ test('Redis: one that is emptied, or has another key there, says what to put rig
     return true;
   };
   const other =
-    /its key book is a string and no list; rename that, or give the output another key$/;
+    /its key book is a string, not a list; rename that, or give the output another key$/;
   await assert.rejects(sink.write(item(2)), says(other));
   await client.sendCommand(['DEL', 'book']);
   await sink.write(item(2));

@@ -277,5 +277,5 @@ test('crawl file: what holds itself, is deep, or has a key that would be lost is
 test('crawl file: a file that is not UTF-8, and one that is none, are refused', (t) => {
   const latin = Buffer.from('crawl: a\nitems: {a: {fields: {t: "caf\xe9"}}}\n', 'latin1');
   assert.throws(() => read(t, latin), /\.yaml:2: is not UTF-8$/);
-  assert.throws(() => readCrawlFile('/dev/zero'), /^ConfigError: \/dev\/zero is no file$/);
+  assert.throws(() => readCrawlFile('/dev/zero'), /^ConfigError: \/dev\/zero is not a file$/);
 });

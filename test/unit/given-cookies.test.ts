@@ -88,5 +88,5 @@ test('given cookies: a bad file is one line that names the place, and shows no v
     );
   }
   assert.throws(() => cookiesOf(['--cookie-file', '/none']), /It cannot be read: ENOENT/);
-  assert.throws(() => cookiesOf(['--cookie-file', '/dev/zero']), /It is no file/);
+  assert.throws(() => cookiesOf(['--cookie-file', '/dev/zero']), /It is not a file/);
 });

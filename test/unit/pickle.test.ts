@@ -57,7 +57,7 @@ suite('pickle: requests as CPython writes them', () => {
       assert.equal(token.typeid, 'q');
       same(token.address, tuple('127.0.0.1', 6666));
       assert.equal(token.id, '7f');
-      assert.throws(() => writePickle(token), /a Token cannot be written/);
+      assert.throws(() => writePickle(token), /a value of type Token cannot be written/);
     });
   }
 

@@ -156,7 +156,7 @@ function judgeSeed(
 function followSeed(batch: CommitBatch, task: Task, target: string): string | undefined {
   const { crawl } = batch;
   const url = parseCanonical(target);
-  if (url === undefined) return 'which is no URL';
+  if (url === undefined) return 'which is not a URL';
   const why = crawl.scope.refuses(url);
   const isElsewhere = why === 'host';
   if (why !== undefined && !isElsewhere) return `which --${why} leaves out`;

@@ -102,7 +102,7 @@ class PickleWriter {
     else if (value instanceof PyException) this.#exception(value);
     else if (value instanceof PyComplex) this.#complex(value);
     else if (value instanceof PyRange) this.#range(value);
-    else throw new PickleError(`a ${typeName(value)} cannot be written`);
+    else throw new PickleError(`a value of type ${typeName(value)} cannot be written`);
   }
 
   // --- memo ---

@@ -207,7 +207,7 @@ class RedisSession implements CursorSession {
     if (what === 'type') {
       const wanted = isStream ? 'stream' : 'list';
       throw new HeldError(
-        `its key ${key} is a ${found} and no ${wanted}; rename that, or give the output another key`,
+        `its key ${key} is a ${found}, not a ${wanted}; rename that, or give the output another key`,
       );
     }
     if (what === 'ahead') {
