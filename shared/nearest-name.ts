@@ -1,12 +1,18 @@
 /** The name that was probably meant by one that there is not. */
 
-/** Returns the name of `known` that is nearest; undefined: none is as near as `errorsMax` letters to
- *  change, add or take away. */
-export function nearestName(
+/** Asks for the name of `known` that is nearest, for the end of a message. `otherwise`: what it says
+ *  where none is as near as `errorsMax` letters to change, add or take away. */
+export function didYouMean(
   name: string,
   known: Iterable<string>,
-  errorsMax: number,
-): string | undefined {
+  otherwise: string,
+  errorsMax = Math.max(2, name.length / 3),
+): string {
+  const nearest = nearestName(name, known, errorsMax);
+  return nearest === undefined ? otherwise : `did you mean ${nearest}?`;
+}
+
+function nearestName(name: string, known: Iterable<string>, errorsMax: number): string | undefined {
   let best: string | undefined;
   let least = errorsMax;
   for (const one of known) {

@@ -17,6 +17,8 @@ import {
   type OutputKind,
   ownFault,
   partOf,
+  recordsOf,
+  tableNameOf,
 } from './outputs.ts';
 
 /** Columns of every table in a database. */
@@ -88,8 +90,7 @@ function misfit(output: Output, given: ItemRules) {
     return `must not have rule ${rule}: ${names}; for rows of a page function give columns, too`;
   }
   if (!keyKinds.includes(kind)) return undefined;
-  const hasItems = rules.length > 0 || columns !== undefined;
-  const taken = records ?? (hasItems || rule !== undefined ? 'items' : 'pages');
+  const taken = recordsOf(output, rules.length > 0);
   const isOfItems = taken === 'items' || taken === 'links';
   const only = rule ?? (rules.length === 1 ? rules[0] : undefined);
   const name = table ?? (isOfItems ? only : undefined) ?? '';
@@ -181,13 +182,12 @@ function misplaced(
 /** The output with the table or list that it has by default, to compare it with others. */
 function placed(output: Output, items: ItemRules): Output {
   const rules = Object.keys(ownRules(items));
-  const { records = rules.length > 0 || output.rule ? 'items' : 'pages', kind, stream } = output;
+  const records = recordsOf(output, rules.length > 0);
   const rule = output.rule ?? (records === 'items' && rules.length === 1 ? rules[0] : undefined);
   const where = { ...output, records, ...(rule !== undefined && { rule }) };
-  if (stream !== undefined) return where;
-  // As rules are called there.
-  const name = (rule ?? records).replaceAll('-', '_');
-  return kind === 'redis' ? { list: name, ...where } : { table: name, ...where };
+  if (output.stream !== undefined) return where;
+  const name = tableNameOf(records, rule);
+  return output.kind === 'redis' ? { list: name, ...where } : { table: name, ...where };
 }
 
 /** A crawl that downloads images has this file itself. */

@@ -363,6 +363,20 @@ export function isSameTarget(a: Output, b: Output): boolean {
   return of(a) === of(b);
 }
 
+/** The records of an output. `hasItems`: the crawl has rules. */
+export function recordsOf(
+  { records, rule, columns }: Output,
+  hasItems: boolean,
+): NonNullable<Output['records']> {
+  const isOfItems = hasItems || rule !== undefined || columns !== undefined;
+  return records ?? (isOfItems ? 'items' : 'pages');
+}
+
+/** The table or list of such records by default. `rule`: of items, if they are those of one rule. */
+export function tableNameOf(records: string, rule: string | undefined): string {
+  return records === 'items' ? (rule ?? records).replaceAll('-', '_') : records;
+}
+
 /** Gives each output its records, items where the crawl has rules, and its name: its own, that of
  *  the same output before, or the next free one of its kind (`csv`, `csv-2`). */
 export function namedOutputs(
@@ -370,11 +384,7 @@ export function namedOutputs(
   before: readonly Output[] = [],
   hasItems = false,
 ): NamedOutput[] {
-  const outputs = given.map((output) => {
-    const isOfItems = hasItems || output.rule !== undefined || output.columns !== undefined;
-    const records = output.records ?? (isOfItems ? 'items' : 'pages');
-    return { ...output, records };
-  });
+  const outputs = given.map((output) => ({ ...output, records: recordsOf(output, hasItems) }));
   const taken = new Set(outputs.flatMap(({ name }) => name ?? []));
   const kept = outputs.map((output) => {
     const name = output.name ?? before.find((one) => isSameTarget(one, output))?.name;

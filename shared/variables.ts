@@ -2,7 +2,7 @@
  * The variables `ORB_…` of the environment. Nobody reads one with a typing error in its name, so the
  * programs warn about names that are none of these. Pure.
  */
-import { nearestName } from './nearest-name.ts';
+import { didYouMean } from './nearest-name.ts';
 
 /** Of master and slave, in the order of `--help`: `node scripts/options.mjs` writes them. */
 const ofOptions = `
@@ -38,8 +38,8 @@ export function variableWarnings(env: Readonly<Record<string, string | undefined
   const unknown = Object.keys(env).filter((name) => /^ORB_/i.test(name) && !known.has(name));
   return unknown.slice(0, warningsMax).map((name) => {
     const meant = name.toUpperCase().replaceAll('-', '_');
-    const near = nearestName(meant, known, Math.min(errorsMax, (meant.length - 4) / 2));
-    const advice = near === undefined ? 'see --help for the variables' : `did you mean ${near}?`;
+    const near = Math.min(errorsMax, (meant.length - 4) / 2);
+    const advice = didYouMean(meant, known, 'see --help for the variables', near);
     return `the variable ${name.slice(0, 64)} is unknown and has no effect; ${advice}`;
   });
 }

@@ -2,7 +2,7 @@
 import type { Command, Option } from 'commander';
 import { masterCall } from '../../shared/calls.ts';
 import { ConfigError, messageOf } from '../../shared/errors.ts';
-import { nearestName } from '../../shared/nearest-name.ts';
+import { didYouMean } from '../../shared/nearest-name.ts';
 import { readYaml } from './yaml-file.ts';
 
 /** Fills the options that neither flag nor environment gave from a YAML or JSON file whose keys
@@ -14,28 +14,26 @@ export function applyConfigFile(command: Command, path: string): void {
     throw new ConfigError(`${path} must hold option: value lines, for example "delay: 100"`);
   }
   const ofCrawl = Object.keys(settings).find((key) => crawlFileKeys.includes(key));
+  const fault = (name: string, why: string, cause?: unknown) =>
+    new ConfigError(`${path}:${file.lineOf([name])}: ${why}`, cause);
   if (ofCrawl !== undefined) {
-    throw new ConfigError(
-      `${path}:${file.lineOf([ofCrawl])}: "${ofCrawl}" is a key of crawl files; give such a file ` +
-        `without --config: ${masterCall} ${path}`,
-    );
+    const such = `"${ofCrawl}" is a key of crawl files; give such a file without --config`;
+    throw fault(ofCrawl, `${such}: ${masterCall} ${path}`);
   }
-  for (const [name, value] of Object.entries(settings)) {
-    setOption(command, `${path}:${file.lineOf([name])}`, name, value);
-  }
+  for (const [name, value] of Object.entries(settings)) setOption(command, name, value, fault);
 }
+
+type Fault = (name: string, why: string, cause?: unknown) => ConfigError;
 
 /** Keys of a crawl file that are no options. */
 export const crawlFileKeys: readonly string[] = ['shard', 'login', 'follow', 'items', 'outputs'];
 
-/** `place`: the file and the line. */
-function setOption(command: Command, place: string, name: string, value: unknown): void {
+function setOption(command: Command, name: string, value: unknown, fault: Fault): void {
   const option = command.options.find(({ long }) => long === `--${name}`);
   if (option === undefined || name === 'config') {
     const known = command.options.flatMap(({ long }) => long?.slice('--'.length) ?? []);
-    const nearest = nearestName(name, known, Math.max(2, name.length / 3));
-    const advice = nearest === undefined ? 'see --help' : `did you mean ${nearest}?`;
-    throw new ConfigError(`${place}: there is no option "${name}"; ${advice}`);
+    const advice = didYouMean(name, known, 'see --help');
+    throw fault(name, `there is no option "${name}"; ${advice}`);
   }
   const key = option.attributeName();
   const source = command.getOptionValueSource(key);
@@ -46,7 +44,7 @@ function setOption(command: Command, place: string, name: string, value: unknown
   } catch (error) {
     const why = messageOf(error);
     const what = why.startsWith('must ') ? `"${name}" ${why}` : `${name}: ${why}`;
-    throw new ConfigError(`${place}: ${what}`, error);
+    throw fault(name, what, error);
   }
 }
 

@@ -11,7 +11,7 @@ import { type FollowRule, followSchema } from '../../shared/follow.ts';
 import { type Download, downloadFrom, downloadSchema, imageKeys } from '../../shared/images.ts';
 import { type ItemRules, itemsSchema } from '../../shared/items.ts';
 import { type Login, loginSchema, valueFault } from '../../shared/login.ts';
-import { nearestName } from '../../shared/nearest-name.ts';
+import { didYouMean } from '../../shared/nearest-name.ts';
 import { misfitOf } from '../../shared/output-fit.ts';
 import { type NamedOutput, namedOutputs, type Output, outputFrom } from '../../shared/outputs.ts';
 import { type Render, renderSchema } from '../../shared/render.ts';
@@ -281,9 +281,7 @@ function downloadOf(download: unknown, fault: Fault): Download | undefined {
 const wantsImages = 'must be images, or a map such as {images: {min-width: 200}}';
 
 function unknownKey(name: string, known: readonly string[]): string {
-  const nearest = nearestName(name, known, Math.max(2, name.length / 3));
-  const advice = nearest === undefined ? 'see docs/crawl-files.md' : `did you mean ${nearest}?`;
-  return `there is no such key; ${advice}`;
+  return `there is no such key; ${didYouMean(name, known, 'see docs/crawl-files.md')}`;
 }
 
 function nameOf(crawl: unknown, fault: Fault): string {

@@ -10,6 +10,7 @@
 import { createHash } from 'node:crypto';
 import { fetchSpecSchema } from '../../shared/crawl.ts';
 import { PageReader } from '../../slave/kinds/page-body.ts';
+import { cpuMsSince } from '../support/cpu-time.ts';
 import { say } from './measure.ts';
 import { type Page, pageTypes } from './page-types.ts';
 
@@ -63,8 +64,7 @@ function measure(name: string, pages: readonly Page[]): void {
       found[images] = 0;
       for (const { url, body } of pages)
         found[images] += readWith(specs[images], url, body)?.extract.images.length ?? 0;
-      const { user, system } = process.cpuUsage(before);
-      best[images] = Math.min(best[images], (user + system) / 1000);
+      best[images] = Math.min(best[images], cpuMsSince(before));
     }
   }
   const hash = createHash('sha256');

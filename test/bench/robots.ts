@@ -4,6 +4,7 @@
  * Run: `node dist/test/bench/robots.js`.
  */
 import { parseRobots } from '../../master/frontier/robots/parser.ts';
+import { cpuMsSince } from '../support/cpu-time.ts';
 
 const kinds: Record<string, (at: number) => string> = {
   paths: (at) => `Disallow: /section-${at % 97}/page-${at}.html`,
@@ -41,6 +42,5 @@ for (const [kind, line] of Object.entries(kinds)) {
 function timeMs(work: () => unknown): number {
   const before = process.cpuUsage();
   work();
-  const { user, system } = process.cpuUsage(before);
-  return (user + system) / 1000;
+  return cpuMsSince(before);
 }

@@ -13,7 +13,7 @@ import { masterOf } from '../../machine/data-folder.ts';
 import { crawlName } from '../crawl-options.ts';
 import { folderFlags } from '../serve-options.ts';
 import type { AskMaker, Command, Join, Values } from './asking.ts';
-import { crawlNamesOf, type Folders, foldersOf, leftoversOf } from './folders.ts';
+import { crawlNamesOf, type Folders, foldersOf } from './folders.ts';
 import { Listing } from './listing.ts';
 
 export type FailedAsk = {
@@ -50,9 +50,7 @@ export function failedCommand(
   for (const option of folderFlags()) command.addOption(option);
   return command.action((crawl: string | undefined, values: Values) => {
     const kinds = values['kind'] as FailedAsk['kinds'];
-    const folders =
-      foldersOf(command) ?? (crawl === undefined ? undefined : leftoversOf(command, crawl));
-    take(values, { verb: 'failed', crawl, kinds, folders });
+    take(values, { verb: 'failed', crawl, kinds, folders: foldersOf(command, crawl) });
   });
 }
 

@@ -9,23 +9,20 @@ import type { Command, Values } from './asking.ts';
 export type { Folders } from '../../inspect/stopped-master.ts';
 
 /** Folders that the operator named are read. Those of this folder are read if no master uses them,
- *  unless they name another master. */
-export function foldersOf(command: Command): Folders | undefined {
-  const { data, out, master } = command.opts() as Values;
+ *  unless they name another master. `crawl`: may be read although nothing but its results is left. */
+export function foldersOf(command: Command, crawl?: string): Folders | undefined {
+  const { data, out, master, authkeyFile } = command.opts() as Values;
   const folders = { dataFolder: String(data), outFolder: String(out) };
   const isGiven = (name: string) => command.getOptionValueSource(name) === 'cli';
   if (isGiven('data') || isGiven('out')) return folders;
+  if (master !== undefined) return undefined;
   const isStopped = hasStore(folders.dataFolder) && masterOf(folders.dataFolder) === undefined;
-  return master === undefined && isStopped ? folders : undefined;
-}
-
-/** The folders of a crawl of which nothing but results is left, if no option leads to a master. */
-export function leftoversOf(command: Command, crawl: string): Folders | undefined {
-  const { data, out, master, authkeyFile } = command.opts() as Values;
-  if (master !== undefined || authkeyFile !== undefined) return undefined;
-  const folders = { dataFolder: String(data), outFolder: String(out) };
-  const isLeft = existsSync(join(folders.outFolder, crawl, 'pages.jsonl'));
-  return isLeft && !existsSync(folders.dataFolder) ? folders : undefined;
+  const isLeft =
+    crawl !== undefined &&
+    authkeyFile === undefined &&
+    !existsSync(folders.dataFolder) &&
+    existsSync(join(folders.outFolder, crawl, 'pages.jsonl'));
+  return isStopped || isLeft ? folders : undefined;
 }
 
 /** The names of all crawls of a master, open ones first. */

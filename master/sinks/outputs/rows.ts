@@ -15,6 +15,7 @@ import {
   type NamedOutput,
   type OutputKind,
   type OutputRecords,
+  tableNameOf,
 } from '../../../shared/outputs.ts';
 import { resultFields } from '../../../shared/result-fields.ts';
 import { imageUrlsOf, itemsOf, type Section } from '../../store/result-rows.ts';
@@ -88,10 +89,9 @@ export class RowSource {
 
   /** Name of a table of the rows. */
   get name(): string {
-    if (this.#records !== 'items') return this.#records;
     const names = Object.keys(this.#rules);
     const [only] = names.length === 1 ? names : [this.#rule];
-    return (only ?? 'items').replaceAll('-', '_');
+    return tableNameOf(this.#records, only);
   }
 
   /** The columns, in their order: those of items are the fields of the rules of now, or chosen
